@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from papers.items import Floats, Workplace
-from papers.mac_data import AUTOENCODER, DELTA, GREY, SEEDS, TEST, strips, usps
+from papers.mac_classifiers import AUTOENCODER, DELTA, GREY, SEEDS, TEST, strips, usps
 from tacit.mechanisms import NoisySteps, Plan
 from tacit.noise import InsecureNoise
 from tacit.noisy_training import (

@@ -1,15 +1,96 @@
-"""DP-MAC's classifiers beside DP-SGD's: digits, USPS and MNIST."""
+"""DP-MAC's data, its classifiers beside DP-SGD's, and our rule for its rates.
+
+No item judges DP-MAC by the three sets of the rule, and every figure of the rule is one run.
+"""
 
 from __future__ import annotations
 
-from functools import reduce
+import csv
+import gzip
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
 
 from papers.items import Floats, Workplace
-from papers.mac_data import DELTA, SEEDS, digits, mean_and_spread, mnist, strips, usps_split
+from tacit.datasets import load_dataset
 from tacit.methods import DPSGDClassifier, MACClassifier, MACSteps, Training
+from tacit.noisy_training import steps_of
+from tacit.report import new_figure
+
+USPS = "usps/usps_1100_per_class.npz"
+USPS_SPLIT = "usps/usps_7291_2007.npz"
+DELTA = 1e-5
+CLASSIFIER = (784, 300, 100, 10)
+AUTOENCODER = (256, 300, 100, 20, 100, 300, 256)
+TRAIN, TEST = 5000, 1000
+GREY = 0.25
+SEEDS = range(3)
+# A threshold that no gradient reaches.
+HUGE = 1e6
+# Private inputs and labels, held-out inputs and labels.
+Split = tuple[Any, Any, Any, Any]
+
+
+def digits() -> Split:
+    """Return 1,400 private digits of 8 x 8 pixels, and 397 held out."""
+    data = load_dataset("digits")
+    order = np.random.default_rng(0).permutation(len(data.y))
+    X, y = np.asarray(data.X, float)[order], np.asarray(data.y)[order]
+    X = X.reshape(len(X), -1) / X.max()
+    return X[:1400], y[:1400], X[1400:], y[1400:]
+
+
+def usps(place: Workplace) -> tuple[Floats, Floats]:
+    """Return 5,000 images to learn from and 1,000 held out, pixels less a constant grey."""
+    with np.load(place.path(USPS)) as arrays:
+        images = arrays["x"].reshape(len(arrays["x"]), -1) / 255.0 - GREY
+    order = np.random.default_rng(0).permutation(len(images))
+    return images[order[:TRAIN]], images[order[TRAIN : TRAIN + TEST]]
+
+
+def usps_split(place: Workplace) -> Split:
+    """Return the 7,291 images that USPS gives to learn from and its 2,007 test images."""
+    with np.load(place.path(USPS_SPLIT)) as found:
+        parts = [(found[f"x_{part}"], found[f"y_{part}"]) for part in ("train", "test")]
+    (X, y), (others, truth) = ((x.reshape(len(x), -1).astype(float), y) for x, y in parts)
+    return X, y.astype(int), others, truth.astype(int)
+
+
+def mnist(place: Workplace) -> Split:
+    """Return MNIST's training and test images, pixels between 0 and 1, with their labels."""
+    data = load_dataset(f"mnist:{place.path('mnist')}")
+    X, y = np.asarray(data.X, float).reshape(len(data.y), -1), np.asarray(data.y)
+    cut = data.n_train
+    return X[:cut], y[:cut], X[cut:], y[cut:]
+
+
+def mean_and_spread(found: list[float]) -> tuple[float, float]:
+    """Return the mean of some seeds and their deviation, NaN of one seed."""
+    return float(np.mean(found)), float(np.std(found, ddof=1)) if len(found) > 1 else math.nan
+
+
+def strips(
+    place: Workplace,
+    name: str,
+    title: str,
+    shown: Mapping[str, Floats],
+    look: Mapping[str, Any],
+    below: Sequence[Any] = (),
+) -> None:
+    """Draw rows of images of 16 x 16 pixels, each row with its name, and keep the picture."""
+    figure = new_figure(title, size=(6.2, 3.0 if below else 3.6))
+    axes = figure.axes[0]
+    rows = [np.hstack(list(images.reshape(-1, 16, 16))) for images in shown.values()]
+    axes.imshow(np.vstack(rows), **look)
+    axes.grid(visible=False)
+    axes.set_xticks([16 * at + 8 for at in range(len(below))], [str(one) for one in below])
+    axes.set_yticks([16 * at + 8 for at in range(len(shown))], list(shown))
+    place.picture(name, figure)
+
 
 # Data, epsilon, hidden layers, order.
 CASES = (
@@ -31,7 +112,7 @@ def algorithm_1(place: Workplace) -> None:
     for name, epsilon, hidden, order in CASES:
         how = sets[name], epsilon, hidden, Training()
         steps, seeds = MACSteps(order=order), SEEDS if name == "digits" else SEEDS[:1]
-        ours = [_right(MACClassifier, *how, seed=seed, steps=steps) for seed in seeds]
+        ours = [_right(MACClassifier, *how, random_state=seed, steps=steps) for seed in seeds]
         if (name, epsilon, hidden) not in others:
             others[name, epsilon, hidden] = _right(DPSGDClassifier, *how)
         told = name, epsilon, hidden, order, *mean_and_spread(ours), others[name, epsilon, hidden]
@@ -67,18 +148,13 @@ def _shrunk(images: Any, side: int) -> Any:
 
 
 def _right(
-    kind: Any,
-    data: Any,
-    epsilon: float,
-    hidden: tuple[int, ...],
-    training: Training,
-    seed: int = 0,
-    **how: Any,
+    kind: Any, data: Split, epsilon: float, hidden: tuple[int, ...], training: Training, **how: Any
 ) -> float:
     X, y, others, truth = data
-    settings = {"epsilon": epsilon, "delta": DELTA, "n_records": len(y), "classes": range(10)}
-    model = kind(hidden=hidden, training=training, random_state=seed, **settings, **how).fit(X, y)
-    return float(model.score(others, truth))
+    classes = range(int(truth.max()) + 1)
+    how = {"epsilon": epsilon, "delta": DELTA, "random_state": 0, **how}
+    model = kind(hidden=hidden, n_records=len(y), classes=classes, training=training, **how)
+    return float(model.fit(X, y).score(others, truth))
 
 
 # The paper's DP-MAC takes 20; one epoch takes 18 seconds.
@@ -94,7 +170,7 @@ def table_1a(place: Workplace) -> None:
     for name, kind, seed in runs:
         for epsilon in printed:
             how = both, epsilon, (300, 100), Training(epochs=MNIST_EPOCHS)
-            right = _right(kind, *how, seed=seed)
+            right = _right(kind, *how, random_state=seed)
             place.progress(name, epsilon, seed, right)
             found.setdefault((name, epsilon), []).append(right)
     rows = [
@@ -108,18 +184,17 @@ def table_1a(place: Workplace) -> None:
 
 def algorithm_2(place: Workplace) -> None:
     """Thresholds by a noisy histogram against small ones, on digits, and what it costs."""
+    X, y, others, truth = digits()
+    settings: dict[str, Any] = {
+        "epsilon": 2.0,
+        "delta": DELTA,
+        "n_records": len(y),
+        "classes": range(10),
+    }
     rows = []
     for thresholds in ("small", "histogram"):
-        X, y, others, truth = digits()
-        model = MACClassifier(
-            hidden=(64,),
-            epsilon=2.0,
-            delta=DELTA,
-            n_records=len(y),
-            classes=range(10),
-            steps=MACSteps(thresholds=thresholds),
-            random_state=0,
-        ).fit(X, y)
+        steps = MACSteps(thresholds=thresholds)
+        model = MACClassifier(hidden=(64,), steps=steps, random_state=0, **settings).fit(X, y)
         bounds = ", ".join(f"{bound:.2g}" for bound in model.thresholds_)
         rows.append((thresholds, bounds, model.statement_.epsilon, model.score(others, truth)))
     columns = ["thresholds", "T of each layer", "epsilon", "right"]
@@ -164,3 +239,118 @@ def roughness(features: Floats) -> float:
     images = features.reshape(len(features), 16, 16)
     steps = [np.square(np.diff(images, axis=axis)).mean() for axis in (1, 2)]
     return float(np.mean(steps) / images.var(axis=(1, 2)).mean())
+
+
+SCENE, HOUSING = "multilabel/scene.npz", "housing/california_housing.csv.gz"
+# Adam's rate times the root of a layer's inputs.
+COLUMNS = (0.1, 0.2, 0.4, 0.8)
+RADII = (0.1, 0.3, 1.0, 3.0)
+# The default of both methods.
+LOT = 512
+# Data, private records, epsilon, hidden layers, epochs.
+Case = tuple[str, int, float, tuple[int, ...], int]
+TRIED: tuple[Case, ...] = (
+    ("blobs", 1_500, 8.0, (16,), 20),
+    ("blobs", 1_500, 8.0, (300, 100), 20),
+    ("blobs", 1_500, 8.0, (64,), 102),
+    ("blobs", 10_000, 2.0, (64,), 20),
+    ("scenes", 1_400, 8.0, (16,), 20),
+    ("scenes", 1_400, 2.0, (64,), 20),
+    ("housing", 3_000, 8.0, (16,), 20),
+    ("housing", 12_000, 1.0, (16,), 20),
+)
+SECOND = (("blobs", 1_500, 8.0), ("housing", 3_000, 8.0))
+# Rates that are given to all layers alike.
+ONE = (0.02, 0.12)
+
+
+def rule(place: Workplace) -> None:
+    """Print what each rate gives, one rate for all layers, Z-steps, and radii of second order."""
+    columns = ["data", "records", "epsilon", "hidden", "steps", "DP-SGD"]
+    columns += [*(f"rate {column:g}" for column in COLUMNS), "the rule's"]
+    with warnings.catch_warnings():  # what the class says of narrow layers follows from the tables
+        warnings.filterwarnings("ignore", message="Expected (hidden|curvatures)")
+        place.table("Rates times the root of a layer's inputs", columns, _rates(place))
+        rows = [
+            (hidden, *(_tried(place, ("blobs", 1_500, 8.0, hidden, 20), rate=rate) for rate in ONE))
+            for hidden in ((16,), (300, 100))
+        ]
+        place.table("One rate for all layers: blobs at 8", ["hidden", *map(str, ONE)], rows)
+        place.table("Z-steps: epsilon 8, 16 units", ["data", "6 of .03", "20 of .009"], _z(place))
+        columns = ["data", "records", "epsilon", *(f"radius {radius:g}" for radius in RADII)]
+        radii = []
+        for case in SECOND:
+            how = *case, (16,), 20
+            found = (_tried(place, how, clip=clip, steps=MACSteps(order=2)) for clip in RADII)
+            radii.append((*case, *found))
+        place.table("Second order with 16 units: the radius of gradients", columns, radii)
+
+
+def _rates(place: Workplace) -> Iterator[tuple[Any, ...]]:
+    for case in TRIED:
+        name, records, epsilon, hidden, epochs = case
+        steps = steps_of(epochs, LOT / records)
+        found = [_tried(place, case, with_rate(column * math.sqrt(steps))) for column in COLUMNS]
+        told = name, records, epsilon, hidden, steps, _tried(place, case, DPSGDClassifier)
+        place.progress(*told, *found)
+        yield *told, *found, f"{3 / math.sqrt(steps):.2f}"
+
+
+def _z(place: Workplace) -> Iterator[tuple[Any, ...]]:
+    for name, records in (("blobs", 1_500), ("scenes", 1_400), ("housing", 3_000)):
+        case = (name, records, 8.0, (16,), 20)
+        both = (MACSteps(z_steps=count, z_rate=0.18 / count) for count in (6, 20))
+        yield name, *(_tried(place, case, steps=steps) for steps in both)
+
+
+def _tried(
+    place: Workplace,
+    case: Case,
+    kind: Any = MACClassifier,
+    rate: float | None = None,
+    clip: float | None = None,
+    **how: Any,
+) -> float:
+    name, records, epsilon, hidden, epochs = case
+    X, y = _rows(place.path(SCENE), place.path(HOUSING))[name]
+    end = records + 4_000
+    data = X[:records], y[:records], X[records:end], y[records:end]
+    training = Training(epochs=epochs, learning_rate=rate, clip=clip)
+    return _right(kind, data, epsilon, hidden, training, **how)
+
+
+def with_rate(scaled: float) -> type[MACClassifier]:
+    """Return the classifier with another number in the place of the rule's 3."""
+    return type("Tried", (MACClassifier,), {"_rate": scaled})
+
+
+@cache
+def _rows(scene: Any, housing: Any) -> dict[str, tuple[Any, Any]]:
+    made = {"blobs": _blobs(), "scenes": _scenes(scene), "housing": _houses(housing)}
+    order = {name: np.random.default_rng(0).permutation(len(y)) for name, (_, y) in made.items()}
+    return {name: (X[order[name]], y[order[name]]) for name, (X, y) in made.items()}
+
+
+def _blobs() -> tuple[Any, Any]:
+    """Return ten Gaussian blobs in 50 dimensions, whose centres are 5 apart."""
+    draw = np.random.default_rng(0)
+    centres, y = draw.normal(size=(10, 50)) / 2, draw.integers(0, 10, 14_000)
+    return centres[y] + draw.normal(size=(len(y), 50)), y
+
+
+def _scenes(path: Any) -> tuple[Any, Any]:
+    """Return the scenes that have one label, 294 features between 0 and 1."""
+    with np.load(path) as found:
+        X, Y = (np.concatenate([found[f"{what}_train"], found[f"{what}_test"]]) for what in "xy")
+    single = Y.sum(axis=1) == 1
+    return X[single].astype(float), Y[single].argmax(axis=1)
+
+
+def _houses(path: Any) -> tuple[Any, Any]:
+    """Return districts of California, 8 standardised features, and four classes of price."""
+    with gzip.open(path, "rt") as file:
+        table = list(csv.DictReader(file))
+    price = np.array([float(row.pop("median_house_value")) for row in table])
+    names = [name for name in table[0] if name != "ocean_proximity"]
+    X = np.array([[float(row[name] or 400) for name in names] for row in table])
+    return (X - X.mean(axis=0)) / X.std(axis=0), np.digitize(price, [120e3, 180e3, 265e3])

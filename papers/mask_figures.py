@@ -13,17 +13,21 @@ from papers.mask_schemes import (
     EPOCHS,
     FOUR,
     LENGTH,
+    Array,
     Bench,
     Cell,
     Draw,
+    Task,
     answers_in_rounds,
     autoencoded,
     autoencoded_answers,
+    decided,
+    dice,
+    hippocampus,
     paper_answers,
     released_in_ball,
     trained_autoencoder,
 )
-from papers.mask_tasks import Array, Task, decided, dice, hippocampus
 from tacit.masks import AutoencoderCodec, IdentityCodec, PCACodec, UNetStudent, wiener_weights
 from tacit.report import label, legend, line, new_figure
 

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from papers.items import Workplace
 from papers.mask_figures import slices
-from papers.mask_tasks import Array, hippocampus
+from papers.mask_schemes import Array, hippocampus
 from tacit.masks import PCACodec
 from tacit.mechanisms import GaussianMean, Plan
 from tacit.privacy import calibrate_gaussian

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from papers.items import Workplace
-from papers.mask_schemes import EPOCHS, LENGTH, Cell
-from papers.mask_tasks import Array, hippocampus
+from papers.mask_schemes import EPOCHS, LENGTH, Array, Cell, hippocampus
 from tacit.ledger import Ledger
 from tacit.masks import (
     AutoencoderCodec,

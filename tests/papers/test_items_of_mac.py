@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from papers.mac_autoencoders import noise_of
-from papers.mac_classifiers import linear_features
-from papers.mac_data import AUTOENCODER, CLASSIFIER
-from papers.mac_objectives import curvature_numbers, expansions, matrices
-from papers.mac_rule import with_rate
+from papers.mac_classifiers import AUTOENCODER, CLASSIFIER, linear_features, with_rate
+from papers.mac_formulas import curvature_numbers, expansions, matrices
 from tacit._extras import torch
 from tacit.errors import InvalidArgument
 from tacit.methods import Training
