@@ -185,16 +185,13 @@ def table_1a(place: Workplace) -> None:
 def algorithm_2(place: Workplace) -> None:
     """Thresholds by a noisy histogram against small ones, on digits, and what it costs."""
     X, y, others, truth = digits()
-    settings: dict[str, Any] = {
-        "epsilon": 2.0,
-        "delta": DELTA,
-        "n_records": len(y),
-        "classes": range(10),
-    }
+    settings: dict[str, Any] = {"epsilon": 2.0, "delta": DELTA, "n_records": len(y)}
     rows = []
     for thresholds in ("small", "histogram"):
         steps = MACSteps(thresholds=thresholds)
-        model = MACClassifier(hidden=(64,), steps=steps, random_state=0, **settings).fit(X, y)
+        steps = MACSteps(thresholds=thresholds)
+        model = MACClassifier((64,), classes=range(10), steps=steps, random_state=0, **settings)
+        model.fit(X, y)
         bounds = ", ".join(f"{bound:.2g}" for bound in model.thresholds_)
         rows.append((thresholds, bounds, model.statement_.epsilon, model.score(others, truth)))
     columns = ["thresholds", "T of each layer", "epsilon", "right"]
