@@ -109,6 +109,10 @@ class Workplace:
         with path.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([list(columns), *texts])
 
+    def records(self, title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Show rows of the same names as a table."""
+        self.table(title, list(rows[0]), [list(row.values()) for row in rows])
+
     def picture(self, name: str, figure: Figure) -> None:
         """Keep a figure as SVG and PNG."""
         for kind in ("svg", "png"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -158,19 +159,11 @@ def _recipes(layers: int, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def most_steps(noise: float, rate: float) -> int:
     """Return how many noisy steps the budget pays for."""
-    low, high = 1, 2
-    while _epsilon(noise, rate, high) <= CELL.epsilon:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (
-            (middle, high) if _epsilon(noise, rate, middle) <= CELL.epsilon else (low, middle)
-        )
-    return low
 
+    def epsilon(steps: int) -> float:
+        return Plan(NoisySteps(noise, rate), steps).epsilon(CELL.delta)
 
-def _epsilon(noise: float, rate: float, steps: int) -> float:
-    return Plan(NoisySteps(noise, rate), steps).epsilon(CELL.delta)
+    return bisect_right(range(1, 10_000), CELL.epsilon, key=epsilon)
 
 
 def _three(value: Any) -> str:
