@@ -42,58 +42,26 @@ MNIST = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A numbered figure, table, algorithm, theorem or remark of a paper, and what came of it.
+    """A numbered figure, table, algorithm, theorem or remark of a paper, and what came of it."""
 
-    Parameters
-    ----------
-    name : str
-        How the command calls it: "figure-4".
-    title : str
-        What the paper calls it and shows with it.
-    verdict : str
-        "improved" is better than printed, "refuted" has a counter-example, "differs" a reason.
-    says : str
-        The outcome in a sentence.
-    run : callable, optional
-        Prints it and draws it. None where nothing is to be run.
-    needs : tuple of str
-        Files below the folder of the data.
-    minutes : float
-        About how long it takes on two cores.
-    """
-
-    name: str
+    name: str  # as the command calls it: "figure-4"
     title: str
-    verdict: Verdict
-    says: str
+    verdict: Verdict  # "improved" is better than printed, "refuted" has a counter-example
+    says: str  # the outcome in a sentence
     run: Callable[[Workplace], None] | None = None
-    needs: tuple[str, ...] = ()
-    minutes: float = 0.1
+    needs: tuple[str, ...] = ()  # files below the folder of the data
+    minutes: float = 0.1  # on two cores
 
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where an item finds its data and leaves its tables and pictures.
-
-    Parameters
-    ----------
-    data : path or None
-        The folder of the data.
-    out : path
-        The folder for tables and pictures.
-    show : callable
-        Shows a table, given title, columns and rows.
-    say : callable
-        Takes a line about how far a long item has come.
-    written : list of path
-        What was left in `out` so far.
-    """
+    """Where an item finds its data and leaves its tables and pictures."""
 
     data: Path | None
     out: Path
-    show: Callable[[str, Sequence[str], Sequence[Sequence[str]]], None]
-    say: Callable[[str], None] = lambda _: None
-    written: list[Path] = field(default_factory=list)
+    show: Callable[[str, Sequence[str], Sequence[Sequence[str]]], None]  # title, columns, rows
+    say: Callable[[str], None] = lambda _: None  # how far a long item has come
+    written: list[Path] = field(default_factory=list)  # below `out`, so far
 
     def path(self, name: str) -> Path:
         """Return a file of the data, which `missing` did not name."""
@@ -133,22 +101,8 @@ class Workplace:
     ) -> None:
         """Draw named curves, each with places and heights of its own, and keep the picture.
 
-        Parameters
-        ----------
-        name : str
-            Of the files, without their endings.
-        curves : mapping
-            From a name to places and heights.
-        title, x, y : str
-            What is shown, and what the axes are.
-        log : str
-            Which axes are logarithmic: "", "x", "y" or "xy".
-        ticks : sequence of float
-            On the logarithmic axis, in place of powers of ten.
-        size : tuple of float, optional
-            In inches.
-        beside : bool
-            Whether names stand beside the curves, not among them.
+        `log` names the logarithmic axes, whose ticks may be given; `beside` puts the names beside
+        the curves, not among them.
         """
         figure = new_figure(title)
         axes = figure.axes[0]
