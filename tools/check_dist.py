@@ -18,7 +18,7 @@ from pathlib import Path
 
 WHEEL_HOLDS = ("tacit/py.typed", "tacit/cli/app.py", "/licenses/LICENSE")
 SOURCES_HOLD = ("/LICENSE", "/SECURITY.md", "/CHANGELOG.md", "/README.md", "/src/tacit/py.typed",
-                "/tests/conftest.py", "/docs/theory.md")  # fmt: skip
+                "/tests/conftest.py", "/papers/__main__.py", "/docs/theory.md")  # fmt: skip
 FORBIDDEN = ("__pycache__", ".ledger", ".venv", "/site/")
 
 

@@ -66,6 +66,14 @@ def test_the_page_has_every_item_in_its_order_with_its_verdict_command_and_time(
         assert item.run is None or re.match(r"[\d.]+ (s|minutes)\n", page[at:]), item.name
 
 
+def test_every_command_that_a_page_quotes_names_an_item():
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    quoted = re.findall(r"python -m papers (\w+) ([a-z\d-]+)", "".join(map(Path.read_text, pages)))
+    assert len(quoted) > 50
+    assert all(find_item(paper, name) for paper, name in quoted)
+
+
 def test_what_is_missing_is_named(tmp_path):
     item = Item("figure-1", "Figure 1", "reproduced", "Done.", lambda _: None, ("there/is.npz",))
     with pytest.raises(InvalidArgument, match=r"there/is\.npz.*TACIT_DATA"):
