@@ -1,7 +1,7 @@
 """One query of 240 x 240 x 155 voxels from 50 teachers, naively and by blocks, under 4 GiB.
 
 Run `python -m benchmarks.segmentation`; `--json` for all digits. The schemes, the papers' figures
-and the students are items of `tacit replicate masks`.
+and the students are items of `python -m papers masks`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 
 WHEEL_HOLDS = ("tacit/py.typed", "tacit/cli/app.py", "/licenses/LICENSE")
 SOURCES_HOLD = ("/LICENSE", "/SECURITY.md", "/CHANGELOG.md", "/README.md", "/src/tacit/py.typed",
-                "/conftest.py", "/docs/theory.md")  # fmt: skip
+                "/conftest.py", "/papers/__main__.py", "/docs/theory.md")  # fmt: skip
 FEDERATION_HOLDS = ("tacit_federation/commands/__init__.py", "tacit_federation/py.typed",
                     "tacit_federation/tables/site.sql", "tacit_federation/templates/study.html",
                     "/LICENSE")  # fmt: skip

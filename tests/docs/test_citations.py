@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("src", "federation", "tests", "benchmarks", "tools", "docs")
+FOLDERS = ("src", "federation", "papers", "tests", "benchmarks", "tools", "docs")
 KINDS = {".py", ".md", ".toml", ".html", ".svg", ".cff", ".yml", ".yaml", ".css", ".txt"}
 HERE = Path(__file__).resolve()
 FILES = sorted(

@@ -347,9 +347,9 @@ def test_only_the_ledger_makes_noise_and_grants(makers):
 
 
 def test_only_mechanisms_make_releases(makers):
-    """And what reads them back, with the entry that paid; and replications, of published data."""
+    """And what reads them back, with the entry that paid."""
     made = {module for module in makers["Release"] if Path(module).parent.name != "mechanisms"}
-    assert {module for module in made if Path(module).parent.name != "replication"} == {
+    assert made == {
         "ledger/kept_releases.py",
         "tacit_federation/releasing.py",  # of signed bytes, at the site and the analyst
         "tacit_federation/sums.py",  # the same, of two aggregators
@@ -357,9 +357,7 @@ def test_only_mechanisms_make_releases(makers):
 
 
 def test_seeded_noise_is_made_by_the_option_that_says_so(makers):
-    """And by replications of papers, whose data are published."""
-    made = {module for module in makers["InsecureNoise"] if not module.startswith("replication/")}
-    assert made == {"cli/votes.py"}
+    assert makers["InsecureNoise"] == {"cli/votes.py"}
 
 
 def test_a_forged_grant_names_an_entry_that_no_ledger_holds(tmp_path):

@@ -28,7 +28,6 @@ from tacit.cli.evaluate import evaluate
 from tacit.cli.ledger import report, show
 from tacit.cli.options import add_commands, add_group
 from tacit.cli.plan import plan
-from tacit.cli.replicate import replicate
 from tacit.cli.runs import demo, predict, segment, student, train
 from tacit.cli.show import errors
 from tacit.cli.votes import aggregate, analyze, sanitise
@@ -71,7 +70,7 @@ app = typer.Typer(
 
 add_commands(app, plan, columns, train, student, evaluate, predict, segment)
 add_commands(app, aggregate, sanitise, analyze, audit, compare, report)
-add_commands(app, handover.verify, handover.export, handover.package, replicate, demo)
+add_commands(app, handover.verify, handover.export, handover.package, demo)
 add_group(app, "ledger", "Make a ledger, or look at one.", ledger.create, show, ledger.verify)
 
 
@@ -130,12 +129,18 @@ def root(
     """Private learning by knowledge transfer."""
 
 
-def main() -> None:
-    """Run the command; a warning, or an error raised on purpose, is one line on stderr."""
+def main(command: typer.Typer = app) -> None:
+    """Run a command; a warning, or an error raised on purpose, is one line on stderr.
+
+    Parameters
+    ----------
+    command : Typer
+        `tacit` by default.
+    """
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            full_app()()
+            (full_app() if command is app else command)()
     except (TacitError, OSError) as error:
         _say("[bold red]Error:[/]", os_error_text(error) if isinstance(error, OSError) else error)
         codes = (code for kind, code in _CODES.items() if isinstance(error, kind))

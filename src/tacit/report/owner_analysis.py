@@ -291,7 +291,7 @@ def votes_cost_figure(
     References
     ----------
     In the manner of PATE 2018, figure 5, left, which shows the queries that pass a check and the
-    mean cost of one answer instead (`tacit replicate pate figure-5` draws that): agreement is
+    mean cost of one answer instead (`python -m papers pate figure-5` draws that): agreement is
     cheap, disagreement is not.
     """
     top, each = figures.curves_of(top_votes=top_votes, costs=costs)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from papers.pate_tables import RUNS, figures
 from tacit import InsecureNoise
 from tacit.datasets import read_votes
 from tacit.mechanisms import Sanitise, SecretCost
-from tacit.replication.pate_tables import RUNS, figures
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,13 +6,14 @@ No data: prices of the supplement's own parameters, beside what is exact.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad
 from scipy.special import log_ndtr, ndtr
 
-from tacit._checks import Floats, Integers
+from papers.items import Floats, Integers, Workplace
 from tacit.privacy import (
     DEFAULT_ORDERS,
     RdpCurve,
@@ -22,15 +23,19 @@ from tacit.privacy import (
     threshold_rdp,
     threshold_rdp_worst,
 )
-from tacit.replication.items import Workplace
+from tacit.report import label, legend, line, new_figure
 
 K, THRESHOLD, SIGMA_1 = 300, 210, 85
+# Where the supplement lets the largest count begin: k over ten classes.
 LEAST = 30
-"""Where the supplement lets the largest count begin: k over ten classes."""
 RATE, QUERIES = 0.25, 8192
 DELTA = 1e-5
+# Five counts, as in Figure 2, where the supplement does not say which.
 PICKED = (30, 150, 210, 255, 300)
-"""Five counts, as in Figure 2, where the supplement does not say which."""
+
+
+def _epsilon(costs: Floats, conversion: str = "improved") -> float:
+    return float(RdpCurve(DEFAULT_ORDERS, costs).epsilon(DELTA, conversion))
 
 
 def by_count(orders: ArrayLike) -> tuple[Integers, Floats]:
@@ -78,8 +83,6 @@ def figure_1(place: Workplace) -> None:
 
 
 def _picture_1(place: Workplace, orders: Floats, counts: Integers, costs: Floats) -> None:
-    from tacit.report import label, legend, line, new_figure
-
     figure = new_figure("Figure 1: cost of the check, as a share of the worst", size=(6.6, 4.2))
     axes = figure.axes[0]
     axes.grid(visible=False)
@@ -133,25 +136,20 @@ def _span(orders: Floats, true: NDArray[np.bool_]) -> str:
 def figure_3(place: Workplace) -> None:
     """Show epsilon against the number of checks on a sample: at five counts, and at the worst."""
     numbers = np.unique(np.geomspace(1, QUERIES, 40).round())
-    orders = DEFAULT_ORDERS
-    prices = {f"count {t}": sampled_check_rdp(t, RATE, orders) for t in PICKED}
-    prices["worst of all counts"] = sampled_threshold_rdp(K, THRESHOLD, SIGMA_1, RATE, orders)
-    prices["subsampled Gaussian"] = poisson_gaussian_rdp(RATE, SIGMA_1, orders)
+    prices = {f"count {t}": sampled_check_rdp(t, RATE, DEFAULT_ORDERS) for t in PICKED}
+    worst = sampled_threshold_rdp(K, THRESHOLD, SIGMA_1, RATE, DEFAULT_ORDERS)
+    prices["worst of all counts"] = worst
     curves = {
-        name: (numbers, [RdpCurve(orders, n * price).epsilon(DELTA, "classic") for n in numbers])
+        name: (numbers, [_epsilon(n * price, "classic") for n in numbers])
         for name, price in prices.items()
-        if name != "subsampled Gaussian"
     }
-    rows = []
-    for n in (1, 10, 100, 1000, QUERIES):
-        found = {
-            m: RdpCurve(orders, n * price).epsilon(DELTA, "classic") for m, price in prices.items()
-        }
-        both = np.maximum(prices[f"count {THRESHOLD}"], prices[f"count {K}"])
-        rule = RdpCurve(orders, n * both).epsilon(DELTA, "classic")
-        improved = RdpCurve(orders, n * prices["worst of all counts"]).epsilon(DELTA)
-        rows.append((n, *(float(value) for value in found.values()), rule, improved))
-    columns = ["checks", *prices, "the rule: T or k", "worst, improved conversion"]
+    prices["subsampled Gaussian"] = poisson_gaussian_rdp(RATE, SIGMA_1, DEFAULT_ORDERS)
+    prices["the rule: T or k"] = np.maximum(prices[f"count {THRESHOLD}"], prices[f"count {K}"])
+    rows = [
+        (n, *(_epsilon(n * price, "classic") for price in prices.values()), _epsilon(n * worst))
+        for n in (1, 10, 100, 1000, QUERIES)
+    ]
+    columns = ["checks", *prices, "worst, improved conversion"]
     place.table("Figure 3: epsilon of the checks", columns, rows)
     title = "Figure 3: 8,192 checks on a sample, rate 0.25"
     place.curves("knn-figure-3", curves, title, "checks", "epsilon (delta 1e-5)", log="xy")
@@ -195,7 +193,7 @@ def theorem_2_prices(
     printed = 20 * rate * math.sqrt(math.log(1 / DELTA)) * spread
     check = sampled_threshold_rdp(K, THRESHOLD, sigma_1, rate, DEFAULT_ORDERS)
     answer = poisson_gaussian_rdp(rate, sigma_2 / math.sqrt(2), DEFAULT_ORDERS)
-    return printed, RdpCurve(DEFAULT_ORDERS, checks * check + answers * answer).epsilon(DELTA)
+    return printed, _epsilon(checks * check + answers * answer)
 
 
 def section_b(place: Workplace) -> None:
@@ -220,8 +218,8 @@ def section_b(place: Workplace) -> None:
     place.table("Section B: 13.22", columns, readings)
 
 
+# Each epsilon that section B prints for GNMAX, and the rho it comes from.
 PRINTED = {"5.298": 0.5, "6.62": 0.75, "13.22": 2.5, "13.41": 2.56, "43.14": 16.0}
-"""Each epsilon that section B prints for GNMAX, and the rho it comes from."""
 
 
 def plain_epsilon(rho: float, delta: float = DELTA) -> float:
@@ -284,8 +282,7 @@ def mnist_epsilons(rate: float) -> tuple[float, float]:
     answers = 735 * poisson_gaussian_rdp(rate, 25 / math.sqrt(2), DEFAULT_ORDERS)
     plain = 1000 * poisson_gaussian_rdp(rate, 75, DEFAULT_ORDERS)
     check = 1000 * sampled_threshold_rdp(K, 180, 75, rate, DEFAULT_ORDERS)
-    printed = RdpCurve(DEFAULT_ORDERS, plain + answers).epsilon(DELTA, "classic")
-    return printed, RdpCurve(DEFAULT_ORDERS, check + answers).epsilon(DELTA)
+    return _epsilon(plain + answers, "classic"), _epsilon(check + answers)
 
 
 SVT_EPSILON, SVT_SIGMA, SVT_THRESHOLD = 1.0, 20.0, 150
@@ -293,23 +290,25 @@ SVT_EPSILON, SVT_SIGMA, SVT_THRESHOLD = 1.0, 20.0, 150
 
 def sparse_vector(place: Workplace) -> None:
     """Show screening beside the sparse vector technique on section E's two sequences."""
-    far, near = [], []
-    for n in (1, 100, 10_000, 1_000_000):
-        costs = RdpCurve(DEFAULT_ORDERS, n * _screened(0)).epsilon(DELTA)
-        worst = RdpCurve(DEFAULT_ORDERS, n * _screened()).epsilon(DELTA)
-        wrong = -math.expm1(n * float(log_ndtr(SVT_THRESHOLD / SVT_SIGMA)))
-        far.append((f"{n:,}", SVT_EPSILON, wrongly_passed(n, SVT_THRESHOLD), costs, worst, wrong))
+    far = [
+        (
+            *(f"{n:,}", SVT_EPSILON, wrongly_passed(n, SVT_THRESHOLD)),
+            *(_epsilon(n * _screened(0)), _epsilon(n * _screened())),
+            -math.expm1(n * float(log_ndtr(SVT_THRESHOLD / SVT_SIGMA))),
+        )
+        for n in (1, 100, 10_000, 1_000_000)
+    ]
     columns = ["checks", "SVT: epsilon", "SVT: wrongly passed", "screening: at these counts"]
     columns += ["screening: worst case", "screening: wrongly passed"]
     place.table("Section E: every count far below the threshold", columns, far)
+    near = []
     for n in (10, 30, 100, 1000):
-        costs = RdpCurve(DEFAULT_ORDERS, n * _screened(SVT_THRESHOLD)).epsilon(DELTA)
-        worst = RdpCurve(DEFAULT_ORDERS, n * _screened()).epsilon(DELTA)
+        costs, worst = _epsilon(n * _screened(SVT_THRESHOLD)), _epsilon(n * _screened())
         near.append((n, costs, worst, f"{costs / worst:.3f}"))
     columns = ["checks", "screening: at these counts", "screening: worst case", "ratio"]
     place.table("Section E: every count at the threshold", columns, near)
     passes, checks = svt_passes(SVT_SIGMA), 1
-    while RdpCurve(DEFAULT_ORDERS, (checks + 1) * _screened()).epsilon(DELTA) <= SVT_EPSILON:
+    while _epsilon((checks + 1) * _screened()) <= SVT_EPSILON:
         checks += 1
     columns = ["what", "epsilon", "delta", "checks, every count at the threshold"]
     rows = [
@@ -324,8 +323,8 @@ def _screened(count: int | None = None) -> Floats:
     if count is None:
         return threshold_rdp_worst(SVT_THRESHOLD, SVT_SIGMA, 0, K, DEFAULT_ORDERS)
     ends = {"lowest": 0, "highest": K}
-    costs = threshold_rdp([count], SVT_THRESHOLD, SVT_SIGMA, DEFAULT_ORDERS, **ends)
-    return np.asarray(costs[0])
+    costs: Floats = threshold_rdp([count], SVT_THRESHOLD, SVT_SIGMA, DEFAULT_ORDERS, **ends)[0]
+    return costs
 
 
 def svt_scales(passes: int, epsilon: float = SVT_EPSILON) -> tuple[float, float]:
@@ -348,26 +347,23 @@ def svt_passes(sigma: float) -> int:
 
 def svt_length(passes: int) -> float:
     """Return how many counts, all at the threshold, SVT looks at before it stops, in the mean."""
-    threshold, counts = svt_scales(passes)
-
-    def tries(shift: float) -> float:
-        tail = 0.5 * math.exp(-abs(shift) / counts)
-        chance = tail if shift > 0 else 1 - tail
-        return passes / chance * math.exp(-abs(shift) / threshold) / (2 * threshold)
-
-    reach = 40 * threshold
-    return float(quad(tries, -reach, reach, points=[0.0], limit=400)[0])
+    return _mean_over_shifts(passes, lambda chance: passes / chance)
 
 
 def wrongly_passed(n: int, margin: float) -> float:
     """Return the probability that SVT lets one of n counts pass, each `margin` below T."""
-    threshold, counts = svt_scales(1)
+    return _mean_over_shifts(1, lambda chance: -math.expm1(n * math.log1p(-chance)), margin)
 
-    def any_passes(shift: float) -> float:
+
+def _mean_over_shifts(passes: int, of: Callable[[float], float], margin: float = 0.0) -> float:
+    """Return the mean over the threshold's noise; `of` takes the chance that one count passes."""
+    threshold, counts = svt_scales(passes)
+
+    def weighted(shift: float) -> float:
         gap = margin + shift
-        tail = 0.5 * math.exp(-gap / counts) if gap > 0 else 1 - 0.5 * math.exp(gap / counts)
-        chance = -math.expm1(n * math.log1p(-tail))
-        return chance * math.exp(-abs(shift) / threshold) / (2 * threshold)
+        tail = 0.5 * math.exp(-abs(gap) / counts)
+        density = math.exp(-abs(shift) / threshold) / (2 * threshold)
+        return of(tail if gap > 0 else 1 - tail) * density
 
-    reach = 40 * threshold
-    return float(quad(any_passes, -reach, reach, points=[-margin, 0.0], limit=400)[0])
+    reach, breaks = 40 * threshold, sorted({-margin, 0.0})
+    return float(quad(weighted, -reach, reach, points=breaks, limit=400)[0])

@@ -13,17 +13,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
+from papers.items import Workplace
 from tacit.masks import (
     AutoencoderCodec,
     ImageRegression,
     LinearCodec,
     PCACodec,
     Smoothed,
+    Volumes,
     combine_rounds,
+    generated_volumes,
+    load_volumes,
     mask_figure,
     noise_to_signal,
     smooth_by_images,
@@ -32,21 +38,95 @@ from tacit.masks import (
 from tacit.mechanisms import GaussianMean, UnitMean
 from tacit.noise import InsecureNoise
 from tacit.privacy import calibrate_gaussian
-from tacit.replication.items import Workplace
-from tacit.replication.mask_tasks import Array, Task, generated, hippocampus
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+HIPPOCAMPUS = "hippocampus_msd/hippocampus_48x64x48.npz"
+SHAPE = (20, 28, 20)
+PUBLIC, QUERIES = 100, 100
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Masks as answers: (n, *sides) for two classes, one channel a foreground class for more."""
+
+    name: str
+    scans: Array
+    masks: Array
+    n_classes: int
+
+    @property
+    def public(self) -> Array:
+        """Masks for the codec."""
+        return self.masks[:PUBLIC]
+
+    @property
+    def asked(self) -> Array:
+        """Masks of the queries: what teachers answer."""
+        return self.masks[PUBLIC : PUBLIC + QUERIES]
+
+    @property
+    def asked_scans(self) -> Array:
+        """Scans of the queries, public."""
+        return self.scans[PUBLIC : PUBLIC + QUERIES]
+
+    @property
+    def tests(self) -> tuple[Array, Array]:
+        """Scans and masks that are neither the codec's nor queries."""
+        return self.scans[PUBLIC + QUERIES :], self.masks[PUBLIC + QUERIES :]
+
+    def dice(self, answers: Array, threshold: float, masks: Array) -> float:
+        """Return the mean Dice of soft answers, cut at a threshold."""
+        return dice(decided(answers, threshold, self.n_classes), masks, self.n_classes)
+
+
+def hippocampus(place: Workplace, n_classes: int = 2) -> Task:
+    """Return the Decathlon's hippocampus on a grid of 20 x 28 x 20 voxels."""
+    volumes = load_volumes(f"npz:{place.path(HIPPOCAMPUS)}", n_classes=3)
+    return task("hippocampus", volumes, n_classes)
+
+
+def generated() -> Task:
+    """Return generated volumes on the same grid."""
+    return task("generated", generated_volumes(260, SHAPE), 2)
+
+
+def task(name: str, volumes: Volumes, n_classes: int) -> Task:
+    """Return volumes in a random order, as scans and masks."""
+    scans, labels = volumes.resampled(SHAPE).normalised().arrays()
+    assert labels is not None
+    order = np.random.default_rng(0).permutation(len(labels))
+    labels = labels[order]
+    answers = [labels == one for one in range(1, n_classes)] if n_classes > 2 else [labels > 0]
+    masks = np.stack(answers, axis=1)
+    return Task(name, scans[order], masks if n_classes > 2 else masks[:, 0], n_classes)
+
+
+def decided(answers: Array, threshold: float, n_classes: int) -> Array:
+    """Soft answers to masks: foreground where the classes sum to more than the threshold."""
+    if n_classes == 2:
+        return np.asarray(answers > threshold)
+    inside = answers.sum(axis=1, keepdims=True) > threshold
+    best = answers.argmax(axis=1)[:, None] == np.arange(n_classes - 1)[:, None, None, None]
+    return np.asarray(inside & best)
+
+
+def dice(found: Array, true: Array, n_classes: int) -> float:
+    """Mean Dice over volumes, and over foreground classes where there are several."""
+    rows = len(found) * (n_classes - 1)
+    found, true = found.reshape(rows, -1), true.reshape(rows, -1)
+    both, sizes = (found & true).sum(axis=1), found.sum(axis=1) + true.sum(axis=1)
+    return float(np.mean(2 * both / np.maximum(sizes, 1)))
+
 
 DELTA = 1e-5
 THRESHOLDS = np.arange(0.3, 0.601, 0.02)
+# Parts of mu^2 for releases in rounds.
 TWO, FOUR = (0.3, 0.7), (0.1, 0.15, 0.25, 0.5)
-"""Parts of mu^2 for releases in rounds."""
 BLUR, COPIES = 0.7, 3
+# Of autoencoders.
 LENGTH, EPOCHS = 32, 60
-"""Of autoencoders."""
+# Noise that autoencoders are trained for; a release takes the one nearest to its own.
 LEVELS = tuple(0.02 * 2**step for step in range(10))
-"""Noise that autoencoders are trained for; a release takes the one nearest to its own."""
 
 
 class Trained(NamedTuple):
@@ -136,12 +216,7 @@ def trained_autoencoder(
 ) -> AutoencoderCodec:
     """Train on the public masks, with noise in the bottleneck; classes are channels."""
     return AutoencoderCodec.fit(
-        task.public,
-        length=LENGTH,
-        bound=bound,
-        sigma=sigma,
-        epochs=EPOCHS,
-        dimensions=dimensions,
+        task.public, length=LENGTH, bound=bound, sigma=sigma, epochs=EPOCHS, dimensions=dimensions
     )
 
 
@@ -172,6 +247,11 @@ class Draw:
     def masks(self) -> Array:
         """The true masks of the queries asked."""
         return np.asarray(self.bench.task.asked[self.chosen])
+
+    def dice(self, scheme: Callable[[Draw], Answers]) -> float:
+        """Return the mean Dice of what a scheme releases."""
+        answers, threshold = scheme(self)
+        return self.bench.task.dice(answers, threshold, self.masks)
 
     @property
     def noise_level(self) -> float:
@@ -217,21 +297,16 @@ class Draw:
         return codes, codec.deviations(sigma)
 
 
-def mean_mask(draw: Draw) -> float:
+Answers = tuple[Array, float]  # soft masks of the queries, and where they are cut
+
+
+def mean_mask(draw: Draw) -> Answers:
     """Return the public mean mask for every query: what is known without teachers."""
-    bench = draw.bench
-    answers = np.broadcast_to(bench.plain.mean, draw.masks.shape)
-    return bench.task.dice(answers, bench.mean_threshold, draw.masks)
+    return np.broadcast_to(draw.bench.plain.mean, draw.masks.shape), draw.bench.mean_threshold
 
 
-def paper(draw: Draw, *, diameter: float = 2.0) -> float:
-    """Generalized PATE with PCA and the L* rule."""
-    answers = paper_answers(draw, diameter=diameter)
-    return draw.bench.task.dice(answers, draw.bench.mean_threshold, draw.masks)
-
-
-def paper_answers(draw: Draw, *, diameter: float = 2.0) -> Array:
-    """Answers of unit norm y/sqrt(D), L* components, no shrinkage; in units of voxels here."""
+def paper(draw: Draw, *, diameter: float = 2.0) -> Answers:
+    """Generalized PATE with PCA: unit norm y/sqrt(D), L* components, no shrinkage; in voxels."""
     codec, cell = draw.bench.plain, draw.cell
     radius = diameter / 2 * math.sqrt(codec.mean.size)
     # A cube of diameter 1 is centred on 1/2; the paper's ball of diameter 2 on 0.
@@ -240,22 +315,15 @@ def paper_answers(draw: Draw, *, diameter: float = 2.0) -> Array:
     priced: Any = GaussianMean.with_noise(
         noise, queries=cell.queries, radius=radius, n_teachers=cell.teachers
     ).mechanism
-    sigma = priced.sigma
-    kept = codec.useful(sigma)
+    kept = codec.useful(priced.sigma)
     if not kept.weights.any():
-        return np.broadcast_to(codec.mean, draw.masks.shape)
+        return mean_mask(draw)
     codes, _ = draw.release(kept, radius, joint=False, centres=centre)
-    return kept.decode(np.where(kept.weights > 0, codes, 0.0))
+    return kept.decode(np.where(kept.weights > 0, codes, 0.0)), draw.bench.mean_threshold
 
 
-def autoencoded(draw: Draw, bound: str) -> float:
+def autoencoded(draw: Draw, bound: str) -> Answers:
     """Generalized PATE with an autoencoder, and autoencoded PATE with its ball."""
-    answers, threshold = autoencoded_answers(draw, bound)
-    return draw.bench.task.dice(answers, threshold, draw.masks)
-
-
-def autoencoded_answers(draw: Draw, bound: str) -> tuple[Array, float]:
-    """Noisy codes of a bound each, decoded; and where to cut them."""
     codec, threshold = draw.bench.autoencoder(bound, draw.cell.sigma)
     return released_in_ball(codec, draw), threshold
 
@@ -268,40 +336,29 @@ def released_in_ball(codec: Any, draw: Draw) -> Array:
     return np.asarray(codec.decode(release.values))
 
 
-def centred(draw: Draw) -> float:
+def centred(draw: Draw) -> Answers:
     """Clip each code about the public mean at the public 95 % quantile; shrink."""
     codec = draw.bench.plain
     codes, sigma = draw.release(codec, codec.radius, joint=False)
     threshold = draw.bench.public_threshold(codec, codec.deviations(sigma))
-    return draw.bench.task.dice(codec.decode(codes, sigma=sigma), threshold, draw.masks)
+    return codec.decode(codes, sigma=sigma), threshold
 
 
-def ellipsoid(draw: Draw, codec: PCACodec) -> float:
-    """Clip all queries together in the ellipsoid of water-filling; shrink."""
+def ellipsoid(draw: Draw, codec: PCACodec, *, smooth: bool = False) -> Answers:
+    """Clip all queries together in the ellipsoid of water-filling; shrink.
+
+    With `smooth` towards what the public scans say, too.
+    """
     weighted = codec.ellipsoid(draw.noise_level)
     codes, deviations = draw.joint(weighted)
-    answers = weighted.decode(codes * wiener_weights(codec.spectrum, deviations))
-    threshold = draw.bench.public_threshold(weighted, deviations)
-    return draw.bench.task.dice(answers, threshold, draw.masks)
+    if smooth:
+        answers = smooth_by_images(weighted, codes, deviations, draw.regression).answers
+    else:
+        answers = weighted.decode(codes * wiener_weights(codec.spectrum, deviations))
+    return answers, draw.bench.public_threshold(weighted, deviations)
 
 
-def smoothed(draw: Draw) -> float:
-    """Shrink towards what the public scans say, too."""
-    weighted = draw.bench.better.ellipsoid(draw.noise_level)
-    codes, deviations = draw.joint(weighted)
-    regression = draw.regression
-    answers = smooth_by_images(weighted, codes, deviations, regression).answers
-    threshold = draw.bench.public_threshold(weighted, deviations)
-    return draw.bench.task.dice(answers, threshold, draw.masks)
-
-
-def rounds(draw: Draw, shares: tuple[float, ...]) -> float:
-    """Release in rounds."""
-    answers, threshold = answers_in_rounds(draw, shares)
-    return draw.bench.task.dice(answers, threshold, draw.masks)
-
-
-def answers_in_rounds(draw: Draw, shares: tuple[float, ...]) -> tuple[Array, float]:
+def rounds(draw: Draw, shares: tuple[float, ...]) -> Answers:
     """Release, smooth what all rounds so far say together, release again about that."""
     codec = draw.bench.better
     released: list[tuple[Array, Array]] = []
@@ -317,7 +374,7 @@ def answers_in_rounds(draw: Draw, shares: tuple[float, ...]) -> tuple[Array, flo
     return known.answers, draw.bench.public_threshold(codec, deviations)
 
 
-SCHEMES: dict[str, Callable[[Draw], float]] = {
+SCHEMES: dict[str, Callable[[Draw], Answers]] = {
     "mean mask": mean_mask,
     "PCA, L*": paper,
     "diameter 1": lambda draw: paper(draw, diameter=1.0),
@@ -326,13 +383,11 @@ SCHEMES: dict[str, Callable[[Draw], float]] = {
     "centred": centred,
     "ellipsoid": lambda draw: ellipsoid(draw, draw.bench.plain),
     "codec": lambda draw: ellipsoid(draw, draw.bench.better),
-    "smoothing": smoothed,
+    "smoothing": lambda draw: ellipsoid(draw, draw.bench.better, smooth=True),
     "two rounds": lambda draw: rounds(draw, TWO),
     "four rounds": lambda draw: rounds(draw, FOUR),
     "UnitMean": lambda draw: rounds(Draw(draw.bench, draw.cell, draw.seed, unit=True), TWO),
 }
-
-
 LINEAR = tuple(name for name in SCHEMES if not name.startswith("autoencoder"))
 
 
@@ -342,15 +397,15 @@ def measured(
     """Return mean Dice of each scheme and its standard error over draws."""
     found = {}
     for name in names:
-        values = [SCHEMES[name](Draw(bench, cell, seed)) for seed in range(draws)]
+        values = [Draw(bench, cell, seed).dice(SCHEMES[name]) for seed in range(draws)]
         error = float(np.std(values, ddof=1)) / math.sqrt(draws) if draws > 1 else math.nan
         found[name] = (float(np.mean(values)), error)
     return found
 
 
 TEACHERS, EPSILONS = (8, 20, 50, 100, 250), (1.0, 8.0)
+# Queries of a release, and how many releases; all 100 queries are asked equally often.
 DRAWS = {10: 10, 20: 5, 50: 4, 100: 3}
-"""Queries of a release, and how many releases; all 100 queries are asked equally often."""
 FEWER_DRAWS = {10: 10, 20: 5, 50: 2, 100: 2}
 
 
@@ -358,7 +413,7 @@ def schemes(place: Workplace) -> None:
     """Every scheme on the hippocampus, at equal epsilon and delta, and slices of releases."""
     bench = Bench(hippocampus(place))
     rows = table(bench, DRAWS)
-    _tell(place, "Dice of released masks, hippocampus", rows)
+    place.records("Dice of released masks, hippocampus, delta 1e-5", written(rows))
     cells = [row for row in rows if row["N"] == 50 and row["epsilon"] == EPSILONS[-1]]
     names = ["PCA, L*", "autoencoder, clip", "autoencoder, ball", "centred", "ellipsoid"]
     curves = {name: (TEACHERS, [row[name] for row in cells]) for name in [*names, "four rounds"]}
@@ -371,13 +426,13 @@ def schemes(place: Workplace) -> None:
 def three_classes(place: Workplace) -> None:
     """Show the same with the anterior and the posterior part as classes, without autoencoders."""
     rows = table(Bench(hippocampus(place, n_classes=3)), FEWER_DRAWS, LINEAR)
-    _tell(place, "Dice of released masks, hippocampus, three classes", rows)
+    place.records("Dice of released masks, hippocampus, three classes, delta 1e-5", written(rows))
 
 
 def generated_masks(place: Workplace) -> None:
     """Show the same on generated volumes, without autoencoders."""
     rows = table(Bench(generated()), {50: 2}, LINEAR)
-    _tell(place, "Dice of released masks, generated", rows)
+    place.records("Dice of released masks, generated, delta 1e-5", written(rows))
 
 
 def table(
@@ -393,20 +448,17 @@ def table(
     return rows
 
 
-def _tell(place: Workplace, title: str, rows: list[dict[str, Any]]) -> None:
-    texts = [[_text(name, value) for name, value in row.items()] for row in rows]
-    place.table(f"{title}, delta 1e-5", list(rows[0]), texts)
-
-
-def _text(name: str, value: Any) -> str:
-    return f"{value:g}" if name in ("epsilon", "N", "K") else f"{value:.3f}"
+def written(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """Return rows with three decimals of what is measured."""
+    setting = ("epsilon", "N", "K")
+    return [{k: f"{v:g}" if k in setting else f"{v:.3f}" for k, v in row.items()} for row in rows]
 
 
 def releases_figure(bench: Bench, queries: int = 4) -> Figure:
     """Slices of the first queries at 100 teachers, 50 queries, epsilon 8."""
     draw = Draw(bench, Cell(100, 50, 8.0), seed=0)
-    final, last = answers_in_rounds(draw, FOUR)
-    coded, level = autoencoded_answers(draw, "clip")
+    final, last = rounds(draw, FOUR)
+    coded, level = autoencoded(draw, "clip")
     mean = np.broadcast_to(bench.plain.mean, draw.masks.shape)
     columns = {
         "true mask": draw.masks,

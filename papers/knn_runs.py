@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score, hamming_loss
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
-from tacit._checks import Floats, Integers
+from papers.items import Floats, Integers, Workplace
 from tacit.datasets import load_idx, open_npz, read_votes
 from tacit.features import digit_features
 from tacit.ledger import Budget
@@ -23,7 +23,7 @@ from tacit.methods import Neighbourly, PrivateKNNMultiLabelClassifier, propose_c
 from tacit.neighbours import Neighbourhoods, NeighbourIndex, default_reach
 from tacit.noise import InsecureNoise
 from tacit.privacy import gaussian_mu
-from tacit.replication.items import Workplace
+from tacit.report import COLOURS, label, legend, new_figure
 from tacit.students import LabelSpreadingStudent, LinearStudent, label_posterior
 from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
 
@@ -31,8 +31,8 @@ VOTES = "pate_votes/mnist_250_teachers.npz"
 EMOTIONS = "multilabel/emotions.npz"
 DELTA = 1e-5
 CLASSES = 10
+# On so many of the test images there are published votes; of these so many are held out.
 VOTED, HELD_OUT = 9000, 1000
-"""On so many of the test images there are published votes; of these so many are held out."""
 
 
 class Digits(NamedTuple):
@@ -114,8 +114,8 @@ def algorithm_1(place: Workplace) -> None:
     place.table("Algorithm 1: 400 queries, k 300, rate 0.15", columns, rows)
 
 
+# Sigma over how many vote: 25, 50, 100 and 200 for k = 300.
 NOISE = (1 / 12, 1 / 6, 1 / 3, 2 / 3)
-"""Sigma over how many vote: 25, 50, 100 and 200 for k = 300."""
 NUMBERS = (100, 300, 1000)
 SAMPLES = ((300, 0.05), (300, 0.15), (300, 0.25), (2000, 1.0))
 
@@ -185,8 +185,6 @@ def _by_number(
 
 
 def _picture_4(place: Workplace, rows: list[tuple[Any, ...]], names: list[str]) -> None:
-    from tacit.report import COLOURS, label, legend, new_figure
-
     figure = new_figure("Figure 4: MNIST student over rate, noise and queries", size=(6.6, 4.2))
     axes = figure.axes[0]
     for place_of, name in enumerate(names):

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from papers import knn_prices as prices
 from tacit.privacy import gaussian_epsilon, poisson_gaussian_rdp, sampled_threshold_rdp
-from tacit.replication import knn_prices as prices
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.25])

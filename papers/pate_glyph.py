@@ -13,15 +13,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib import font_manager, get_data_path
+from matplotlib.ft2font import FT2Font
 from numpy.typing import NDArray
 
-from tacit._checks import Floats, Integers
+from papers.items import Floats, Integers, Workplace
+from papers.pate_students import cost_of, summed
+from papers.pate_votes import lnmax_epsilon
 from tacit.features import HOG
 from tacit.mechanisms import NO_ANSWER, ConfidentGNMax, InteractiveGNMax, LNMax, Mechanism
 from tacit.noise import InsecureNoise
-from tacit.replication.items import Workplace
-from tacit.replication.pate_students import cost_of, summed
-from tacit.replication.pate_votes import lnmax_epsilon
+from tacit.report import INK, new_figure
 from tacit.students import LabelSpreadingStudent, label_posterior
 from tacit.teachers import KernelRidgeTeachers, Shard
 
@@ -33,8 +35,8 @@ CHARACTERS = (
 )[:150]
 SIDE, INK_SIZE = 28, 20
 IMBALANCE, WRONG = 5.0, 0.1
+# The paper's, for 65 million inputs; ours are fewer, and nobody's.
 DELTA = 1e-8
-"""The paper's, for 65 million inputs; ours are fewer, and nobody's."""
 BLOCK = 50  # teachers whose records are in memory at a time
 
 
@@ -53,8 +55,6 @@ def shapes() -> NDArray[np.float32]:
     A font is used if it has all characters. Each is centred by its ink, as a box around a single
     character would be: where the line was is lost, and with it comma and apostrophe are alike.
     """
-    from matplotlib import font_manager, get_data_path
-
     own = sorted(Path(get_data_path(), "fonts", "ttf").glob("*.ttf"))
     found = {path.name: path for path in map(Path, font_manager.findSystemFonts())}
     found |= {path.name: path for path in own}
@@ -64,8 +64,6 @@ def shapes() -> NDArray[np.float32]:
 
 def _drawn(path: Path) -> NDArray[np.float32] | None:
     """Return the characters in one font, or None where it lacks one or cannot be read."""
-    from matplotlib.ft2font import FT2Font
-
     try:
         font = FT2Font(str(path))
         known = font.get_charmap()
@@ -134,8 +132,6 @@ def features(images: NDArray[np.float32]) -> NDArray[np.float32]:
 
 def figure_3(place: Workplace) -> None:
     """Draw examples with their labels, the wrong ones marked."""
-    from tacit.report import INK, new_figure
-
     drawn = sample(40, np.random.default_rng(4))
     figure = new_figure("Stand-in for Glyph: image and label (* wrong)", size=(6.2, 4.4))
     figure.axes[0].set_axis_off()

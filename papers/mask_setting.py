@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from papers.items import Workplace
+from papers.mask_schemes import EPOCHS, LENGTH, Array, Cell, hippocampus
 from tacit.ledger import Ledger
 from tacit.masks import (
     AutoencoderCodec,
@@ -28,15 +31,12 @@ from tacit.masks import (
 from tacit.mechanisms import GaussianMean, NoisySteps, Plan
 from tacit.methods import NewLedger, Training
 from tacit.noise import InsecureNoise
-from tacit.replication.items import Workplace
-from tacit.replication.mask_schemes import EPOCHS, LENGTH, Cell
-from tacit.replication.mask_tasks import Array, hippocampus
 from tacit.teachers import Shard
 
 CELL = Cell(8, 80, 8.0, 1e-3)
 PRIVATE, ASKED = 120, 80
+# Of the paper's DP-SGD: of each layer.
 CLIP, VARIANCE = 4.0, 6.0
-"""Of the paper's DP-SGD: of each layer."""
 CHANNELS = (4, 8, 16)
 LOT = 20
 
@@ -159,19 +159,11 @@ def _recipes(layers: int, size: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def most_steps(noise: float, rate: float) -> int:
     """Return how many noisy steps the budget pays for."""
-    low, high = 1, 2
-    while _epsilon(noise, rate, high) <= CELL.epsilon:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (
-            (middle, high) if _epsilon(noise, rate, middle) <= CELL.epsilon else (low, middle)
-        )
-    return low
 
+    def epsilon(steps: int) -> float:
+        return Plan(NoisySteps(noise, rate), steps).epsilon(CELL.delta)
 
-def _epsilon(noise: float, rate: float, steps: int) -> float:
-    return Plan(NoisySteps(noise, rate), steps).epsilon(CELL.delta)
+    return bisect_right(range(1, 10_000), CELL.epsilon, key=epsilon)
 
 
 def _three(value: Any) -> str:

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 from sklearn.ensemble import RandomForestClassifier
 
-from tacit._checks import Floats, Integers
+from papers.items import Floats, Integers, Workplace
+from papers.pate_tables import chances
+from papers.pate_votes import DELTA, LAPLACE, VOTES, epsilons, lnmax_epsilon
 from tacit.datasets import load_adult, load_dataset, read_votes
 from tacit.features import Deskew, digit_features
 from tacit.mechanisms import (
@@ -34,8 +35,6 @@ from tacit.privacy import (
     gnmax_rdp_total,
     worst_case_epsilon,
 )
-from tacit.replication.items import Workplace
-from tacit.replication.pate_votes import DELTA, LAPLACE, VOTES, epsilons, lnmax_epsilon
 from tacit.students import CNNStudent, LabelSpreadingStudent, VATStudent, label_posterior
 from tacit.teachers import KernelRidgeTeachers, predict_with_teachers
 
@@ -241,23 +240,12 @@ def interactive(place: Workplace) -> None:
         student = LabelSpreadingStudent().fit(scene.rows, one, posterior)
         opinion = student.predict_proba(scene.rows[two])
         more, believed = beliefs(second, scene, two, seed + 100, student=opinion)
-        first_cost = cost_of(TABLE_1, scene.votes[one])
-        later = cost_of(second, scene.votes[two], opinion)
-        found["two rounds"].append(
-            (
-                *summed(first_cost, later),
-                _share_right(scene, order, np.concatenate([labels, more])),
-                _spread(scene, order, np.concatenate([posterior, believed])),
-            )
-        )
-        labels, posterior = beliefs(TABLE_1, scene, order, seed)
-        found["Confident alone"].append(
-            (
-                *summed(cost_of(TABLE_1, scene.votes[order])),
-                _share_right(scene, order, labels),
-                _spread(scene, order, posterior),
-            )
-        )
+        costs = cost_of(TABLE_1, scene.votes[one]), cost_of(second, scene.votes[two], opinion)
+        both = np.concatenate([labels, more]), np.concatenate([posterior, believed])
+        alone = beliefs(TABLE_1, scene, order, seed)
+        found["two rounds"].append(_outcome(scene, order, summed(*costs), *both))
+        spent = summed(cost_of(TABLE_1, scene.votes[order]))
+        found["Confident alone"].append(_outcome(scene, order, spent, *alone))
     columns = ["run", "teachers' answers", "epsilon, the paper's", "tight", "worst case"]
     rows = [
         (name, *(f"{value:.2f}" for value in np.mean(runs, axis=0))) for name, runs in found.items()
@@ -283,9 +271,7 @@ def cost_of(
 ) -> Cost:
     """Price a run on its votes, each answer times its chance of being given."""
     teachers, classes = int(votes[0].sum()), votes.shape[1]
-    against = votes if student is None else votes - teachers * student
-    top = np.floor(against.max(axis=1) + 0.5)
-    chance = ndtr((top - mechanism.threshold) / mechanism.sigma_check)
+    chance = chances(mechanism, votes if student is None else votes - teachers * student)
     paper, tight = (
         gnmax_rdp_total(votes, mechanism.sigma_answer, DEFAULT_ORDERS, bound, weights=chance)
         for bound in ("theorem6", "tight")
@@ -298,23 +284,22 @@ def cost_of(
 
 def summed(*costs: Cost, delta: float = DELTA) -> tuple[float, float, float, float]:
     """Return expected answers and three epsilons of runs one after another."""
-    paper = RdpCurve(DEFAULT_ORDERS, sum((cost.paper for cost in costs), np.zeros(1)))
-    tight = RdpCurve(DEFAULT_ORDERS, sum((cost.tight for cost in costs), np.zeros(1)))
-    worst = RdpCurve(
-        DEFAULT_ORDERS,
-        sum((cost.plan.cost(DEFAULT_ORDERS).total().values for cost in costs), np.zeros(1)),
+    answers, papers, tights, plans = zip(*costs, strict=True)
+    paper, tight, worst = (
+        RdpCurve(DEFAULT_ORDERS, np.sum(parts, axis=0))
+        for parts in (papers, tights, [p.cost(DEFAULT_ORDERS).total().values for p in plans])
     )
-    return (
-        sum(cost.answers for cost in costs),
-        float(paper.epsilon(delta, "classic")),
-        float(tight.epsilon(delta)),
-        float(worst.epsilon(delta)),
-    )
+    epsilons = paper.epsilon(delta, "classic"), tight.epsilon(delta), worst.epsilon(delta)
+    return sum(answers), *map(float, epsilons)
 
 
-def _share_right(scene: Scene, asked: Integers, labels: Integers) -> float:
+def _outcome(
+    scene: Scene, asked: Integers, costs: tuple[float, ...], labels: Integers, posterior: Floats
+) -> tuple[float, ...]:
+    """Return what a run cost, and in per cent which labels and images of a student are right."""
     told = labels != NO_ANSWER
-    return 100 * float((labels[told] == scene.truth[asked[told]]).mean())
+    right = 100 * float((labels[told] == scene.truth[asked[told]]).mean())
+    return *costs, right, _spread(scene, asked, posterior)
 
 
 def adult_forests(place: Workplace) -> None:
@@ -341,11 +326,7 @@ def adult_forests(place: Workplace) -> None:
 
 
 def _forest_row(
-    name: str,
-    mechanism: LNMax | ConfidentGNMax,
-    scene: Scene,
-    asked: int,
-    printed: tuple[str, str],
+    name: str, mechanism: LNMax | ConfidentGNMax, scene: Scene, asked: int, printed: tuple[str, str]
 ) -> Sequence[str]:
     """Return one run: the mean of five students, each of other rows and other noise."""
     epsilons, right, told = [], [], []

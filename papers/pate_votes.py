@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import erfc, ndtr
+from matplotlib.figure import Figure
+from scipy.special import erfc
 
-from tacit._checks import Floats
+from papers.items import Floats, Integers, Workplace
+from papers.pate_tables import FILES, chances
 from tacit.datasets import load_dataset, read_rows, read_votes
 from tacit.mechanisms import NO_ANSWER, ConfidentGNMax
 from tacit.noise import InsecureNoise
@@ -25,17 +26,10 @@ from tacit.privacy import (
     gnmax_rdp,
     gnmax_rdp_total,
     lnmax_rdp,
-    threshold_rdp_worst,
     worst_case_epsilon,
 )
-from tacit.replication.items import Workplace
-from tacit.replication.pate_tables import FILES
 from tacit.report import COLOURS, INK, label, legend, new_figure
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Votes = NDArray[np.int64]
 Noise = Literal["GNMax", "LNMax"]
 
 VOTES, ADULT_VOTES = FILES
@@ -46,35 +40,33 @@ DELTA = 1e-5
 QUERIES = 1000
 SIGMA_ANSWER = 40.0
 LAPLACE = 20.0
+# The papers' (Theorem 5), and the one that belongs to the tight bounds.
 CONVERSIONS = ("classic", "improved")
-"""The papers' (Theorem 5), and the one that belongs to the tight bounds."""
+# Orders of the script of 2017: its eight moments, each plus one.
 MOMENTS = np.arange(2.0, 10.0)
-"""Orders of the script of 2017: its eight moments, each plus one."""
 
 
-class Check(NamedTuple):
-    """A noisy check; the paper's are for 5,000 teachers, ours the same shares of 250."""
-
-    name: str
-    threshold: float
-    sigma: float
-
-    def chance(self, votes: Votes) -> Floats:
-        """Return the probability that each query passes."""
-        return np.asarray(ndtr((votes.max(axis=1) - self.threshold) / self.sigma))
-
-    def cost(self, orders: Floats, bound: str) -> Floats:
-        """Return the price of one check: as the paper has it, or its exact worst case."""
-        if bound == "tight":
-            low = math.ceil(TEACHERS / CLASSES)
-            return threshold_rdp_worst(self.threshold, self.sigma, low, TEACHERS, orders)
-        return gaussian_rdp(self.sigma, orders)
+def _check(threshold: float, sigma: float) -> ConfidentGNMax:
+    return ConfidentGNMax(threshold, sigma_check=sigma, sigma_answer=SIGMA_ANSWER)
 
 
-CHECKS = (Check("moderate", 175, 75), Check("aggressive", 250, 75), Check("Table 1", 200, 150))
+# The paper's checks are for 5,000 teachers, ours are the same shares of 250.
+CHECKS = {
+    "moderate": _check(175, 75),
+    "aggressive": _check(250, 75),
+    "Table 1": _check(200, 150),
+}
 
 
-def truth_of(place: Workplace, rows: int) -> NDArray[np.int64]:
+def _check_cost(mechanism: ConfidentGNMax, bound: str) -> Floats:
+    """Return the price of one check: as the paper has it, or its exact worst case."""
+    if bound == "theorem6":
+        return gaussian_rdp(mechanism.sigma_check, DEFAULT_ORDERS)
+    sizes = {"n_teachers": TEACHERS, "n_classes": CLASSES}
+    return mechanism.check.cost(DEFAULT_ORDERS, **sizes).values
+
+
+def truth_of(place: Workplace, rows: int) -> Integers:
     """Return the labels of the first MNIST test images."""
     data = load_dataset(f"mnist:{place.path('mnist')}")
     return data.y[data.n_train :][:rows]
@@ -101,7 +93,7 @@ def figure_4(place: Workplace) -> None:
     place.curves("pate-figure-4", curves, title, "epsilon at delta 1e-5", "labels right, %")
 
 
-def epsilons(kind: Noise, votes: Votes, scale: float) -> list[float]:
+def epsilons(kind: Noise, votes: Integers, scale: float) -> list[float]:
     """Return the data-dependent epsilon by the papers' own bound and conversion, and the tight."""
     if kind == "GNMax":
         costs = [gnmax_rdp_total(votes, scale, DEFAULT_ORDERS, b) for b in ("theorem6", "tight")]
@@ -111,7 +103,7 @@ def epsilons(kind: Noise, votes: Votes, scale: float) -> list[float]:
     return [_epsilon(cost, how) for cost, how in zip(costs, CONVERSIONS, strict=True)]
 
 
-def _right(kind: Noise, votes: Votes, scale: float, truth: NDArray[np.int64]) -> float:
+def _right(kind: Noise, votes: Integers, scale: float, truth: Integers) -> float:
     """Return the mean share of right labels over 5 draws; the votes are public, no ledger asks."""
     rng = np.random.default_rng(0)
     draw = rng.normal if kind == "GNMax" else rng.laplace
@@ -135,7 +127,7 @@ def parameters(place: Workplace) -> None:
     place.table(title, columns, rows)
 
 
-def _told(votes: Votes, truth: NDArray[np.int64], share: float, part: float) -> list[str]:
+def _told(votes: Integers, truth: Integers, share: float, part: float) -> list[str]:
     """Return both noises, and mean answers over 40 draws of queries and of noise."""
     queries, cap, mu = 640, 480, gaussian_mu(2.0, DELTA)
     check = math.sqrt(queries / share) / mu
@@ -235,7 +227,7 @@ def lnmax_rows(place: Workplace) -> None:
 
 
 def lnmax_epsilon(
-    votes: Votes, gamma: float, orders: Floats = DEFAULT_ORDERS, delta: float = DELTA
+    votes: Integers, gamma: float, orders: Floats = DEFAULT_ORDERS, delta: float = DELTA
 ) -> float:
     """Return what LNMax costs on these votes, by the bound and conversion of 2017."""
     cost = lnmax_rdp(votes, gamma, orders, "pate2017").sum(axis=0)
@@ -249,7 +241,7 @@ def figure_5(place: Workplace) -> None:
     top = votes.max(axis=1)
     per_query = gnmax_rdp(votes, SIGMA_ANSWER, [14.0], "theorem6")[:, 0]
     tight = gnmax_rdp(votes, SIGMA_ANSWER, [14.0])[:, 0]
-    weights = [np.ones(len(votes)), *(check.chance(votes) for check in CHECKS)]
+    weights = [np.ones(len(votes)), *(chances(check, votes) for check in CHECKS.values())]
     counts = [np.histogram(top, edges, weights=weight)[0] for weight in weights]
     inside = np.digitize(top, edges[1:-1])
     rows = []
@@ -259,7 +251,7 @@ def figure_5(place: Workplace) -> None:
             numbers = [f"{count[place_of]:.0f}" for count in counts]
             costs = [f"{cost[own].mean():.2g}" for cost in (per_query, tight)]
             rows.append((f"{low} to {edges[place_of + 1]}", *numbers, *costs))
-    names = ["LNMax: all", *(f"{check.name} check" for check in CHECKS)]
+    names = ["LNMax: all", *(f"{name} check" for name in CHECKS)]
     columns = ["votes for the winner", *names, "cost of an answer, theorem6", "tight"]
     place.table("Figure 5, left: queries answered, by votes; RDP at order 14", columns, rows)
     place.picture("pate-figure-5-left", _histogram(edges, names, counts, per_query, inside))
@@ -267,11 +259,11 @@ def figure_5(place: Workplace) -> None:
 
 
 def _histogram(
-    edges: NDArray[np.int64],
+    edges: Integers,
     names: Sequence[str],
     counts: Sequence[Floats],
     costs: Floats,
-    inside: NDArray[np.int64],
+    inside: Integers,
 ) -> Figure:
     figure = new_figure("Queries answered, and what an answer costs", size=(6.6, 4.0))
     axes = figure.axes[0]
@@ -294,10 +286,9 @@ def _histogram(
     return figure
 
 
-def spent(place: Workplace, votes: Votes, title: str, name: str) -> None:
+def spent(place: Workplace, votes: Integers, title: str, name: str) -> None:
     """Show epsilon against the number of answers, and the part that the checks cost."""
     answers = np.array([250, 500, 1000, 2000, 3000, 4000])
-    share = {check.name: float(check.chance(votes).mean()) for check in CHECKS}
     rows, curves, names = [], {}, {"theorem6": "the papers'", "tight": "tight"}
     bounds = (("theorem6", "pate2017"), ("tight", "tight"))
     for (bound, laplace), conversion in zip(bounds, CONVERSIONS, strict=True):
@@ -305,13 +296,11 @@ def spent(place: Workplace, votes: Votes, title: str, name: str) -> None:
         every = gnmax_rdp_total(votes, SIGMA_ANSWER, DEFAULT_ORDERS, bound) / len(votes)
         none = np.zeros(DEFAULT_ORDERS.size)
         costs = {"LNMax, scale 20": (each, none), "GNMax, sigma 40": (every, none)}
-        for check in CHECKS:
-            paid = gnmax_rdp_total(
-                votes, SIGMA_ANSWER, DEFAULT_ORDERS, bound, weights=check.chance(votes)
-            )
-            checks = check.cost(DEFAULT_ORDERS, bound) / share[check.name]
-            answer = paid / len(votes) / share[check.name]
-            costs[f"Confident, {check.name}"] = (checks + answer, checks)
+        for label_of, check in CHECKS.items():
+            chance = chances(check, votes)
+            paid = gnmax_rdp_total(votes, SIGMA_ANSWER, DEFAULT_ORDERS, bound, weights=chance)
+            checks = _check_cost(check, bound) / chance.mean()
+            costs[f"Confident, {label_of}"] = checks + paid / chance.sum(), checks
         for who, (total, checks) in costs.items():
             whole = np.array([_epsilon(count * total, conversion) for count in answers])
             part = np.array([_share(count, total, checks, conversion) for count in answers])
@@ -338,9 +327,7 @@ def _share(count: int, total: Floats, checks: Floats, conversion: str) -> float:
     return float(checks[at] / total[at])
 
 
-def _stacked(
-    answers: NDArray[np.int64], curves: dict[str, tuple[Floats, Floats]], title: str
-) -> Figure:
+def _stacked(answers: Integers, curves: dict[str, tuple[Floats, Floats]], title: str) -> Figure:
     figure = new_figure(f"{title}: epsilon against answers (the papers' bounds)")
     axes = figure.axes[0]
     for number, (name, (whole, checks)) in enumerate(curves.items()):

@@ -8,23 +8,20 @@ High-Dimensional Targets* (Generalized PATE), both by Fay, Sjolund and Oechterin
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.stats import norm
 
+from papers.items import Workplace
+from papers.mask_figures import slices
+from papers.mask_schemes import Array, hippocampus
 from tacit.masks import PCACodec
 from tacit.mechanisms import GaussianMean, Plan
 from tacit.privacy import calibrate_gaussian
-from tacit.replication.items import Workplace
-from tacit.replication.mask_figures import slices
-from tacit.replication.mask_tasks import Array, hippocampus
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
+# Epsilon, delta, K and N.
 SETTINGS = ((8.0, 1e-3, 8, 80), (8.0, 1e-5, 100, 50), (1.0, 1e-5, 250, 20), (0.1, 1e-5, 2, 10))
-"""Epsilon, delta, K and N."""
 SLOPE = math.sqrt(8 / math.pi)
 SAMPLES = 200_000
 
@@ -122,8 +119,6 @@ def disc(place: Workplace) -> None:
 
 
 def _three_discs(ours: Array, grid: Array) -> Figure:
-    from matplotlib.figure import Figure
-
     rng = np.random.default_rng(1)
     angle, radius = rng.uniform(0, 2 * np.pi, SAMPLES), rng.uniform(size=SAMPLES) ** 0.5
     x, y = radius * np.cos(angle), radius * np.sin(angle)

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.pate_glyph import CHARACTERS, SIDE, ensemble_votes, features, sample, shapes
+from papers.pate_votes import ASKED, LABELS, MOMENTS, VOTES
 from tacit.datasets import read_rows, read_votes
 from tacit.methods.pate import AGREEMENT, CHECK_SHARE, ROUND_ONE_SHARE, vote_plan
 from tacit.privacy import DEFAULT_ORDERS, RdpCurve, gaussian_rdp, gnmax_log_q, gnmax_rdp, lnmax_rdp
-from tacit.replication.pate_glyph import CHARACTERS, SIDE, ensemble_votes, features, sample, shapes
-from tacit.replication.pate_votes import ASKED, LABELS, MOMENTS, VOTES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "replication" / "pate.md").read_text("utf-8")
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from papers.mac_autoencoders import noise_of
+from papers.mac_classifiers import AUTOENCODER, CLASSIFIER, linear_features, with_rate
+from papers.mac_formulas import curvature_numbers, expansions, matrices
 from tacit._extras import torch
 from tacit.errors import InvalidArgument
 from tacit.methods import Training
 from tacit.noisy_training import second_order_blocks
-from tacit.replication.mac_autoencoders import noise_of
-from tacit.replication.mac_classifiers import linear_features
-from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER
-from tacit.replication.mac_objectives import curvature_numbers, expansions, matrices
-from tacit.replication.mac_rule import with_rate
 from tacit.students import build_layers, perceptron
 
 

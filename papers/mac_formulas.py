@@ -1,4 +1,4 @@
-"""DP-MAC's objectives: their expansions, what a second-order step releases and leaves out."""
+"""DP-MAC's formulas: objectives and their expansions, and what its noise costs."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import torch
+from scipy.integrate import quad
 
-from tacit._checks import Floats
-from tacit._extras import torch
+from papers.items import Floats, Workplace
+from papers.mac_classifiers import AUTOENCODER, CLASSIFIER, DELTA, HUGE, TRAIN, digits
+from tacit.mechanisms import NoisySteps, Plan, price_of_list
 from tacit.noisy_training import (
     AuxiliaryCoordinates,
     Blocks,
     LayerParts,
     PrivateExamples,
     flat_parameters,
+    histogram_plan,
     second_order_blocks,
 )
-from tacit.replication.items import Workplace
-from tacit.replication.mac_data import AUTOENCODER, CLASSIFIER, HUGE, digits
 from tacit.students import build_layers, perceptron, seeded
 
 
@@ -153,7 +155,7 @@ def _backpropagated(module: Any, X: Floats, y: Floats) -> Floats:
         torch.eye(10, dtype=torch.float64)[torch.from_numpy(y)],
     )
     loss = torch.nn.functional.binary_cross_entropy_with_logits(scores, truth, reduction="sum") / 2
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call]
     return np.concatenate([p.grad.numpy().ravel() for p in module.parameters()])
 
 
@@ -204,3 +206,55 @@ def expansions(grid: Floats, truth: float, *, output: bool) -> tuple[Floats, Flo
     start = exact[int(np.argmin(np.abs(grid)))]
     made = [start + slope * grid + curve * grid**2 / 2 for curve in both]
     return np.asarray(exact), np.asarray(made[0]), np.asarray(made[1])
+
+
+def shares(place: Workplace) -> None:
+    """Show what one record moves the sum by where K + 1 blocks are scaled by sqrt(K)."""
+    rows = []
+    for hidden in (1, 2, 5):
+        moved = math.sqrt((hidden + 1) / hidden)
+        claim, true = (Plan(NoisySteps(2.0 / by, 0.01), 2000).epsilon(DELTA) for by in (1.0, moved))
+        rows.append((hidden, moved, claim, true))
+    columns = ["hidden layers K", "one record moves", "epsilon claimed", "epsilon"]
+    place.table("Section 2.3: blocks scaled by the root of K, noise 2", columns, rows)
+
+
+def log_moment(place: Workplace) -> None:
+    """Show the Gaussian's log-moment by quadrature, beside both formulas."""
+    rows = []
+    for order, sigma in ((1, 2.0), (3, 2.0), (8, 4.0)):
+        width = sigma * math.sqrt(2 * math.pi)
+
+        def density(
+            x: float, order: int = order, sigma: float = sigma, width: float = width
+        ) -> float:
+            ratio = order * (2 * x - 1) / (2 * sigma**2)
+            return math.exp(ratio - (x - 1) ** 2 / (2 * sigma**2)) / width
+
+        exact = math.log(quad(density, -60, 80)[0])
+        terms = order**2 + order
+        rows.append((order, sigma, exact, terms / (2 * sigma**2), terms / (4 * sigma**2)))
+    columns = ["lambda", "sigma", "quadrature", "over 2 sigma^2", "over 4 sigma^2, as printed"]
+    place.table("Section 2.4: log-moments of the Gaussian mechanism", columns, rows)
+
+
+# Network, layers of the histogram, records, lots, epochs, and each epsilon with its sigma.
+TABLE_2 = (
+    ("DP-MAC, classifier", 3, 60_000, 50, 20, ((0.5, 5.8), (2.0, 1.7))),
+    ("DP-MAC, autoencoder", 6, TRAIN, 50, 20, ((1.0, 12.1), (2.0, 5.2), (4.0, 3.0), (8.0, 2.2))),
+    ("DP-SGD, autoencoder", 0, TRAIN, 100, 100, ((1.0, 7.0), (2.0, 3.7), (4.0, 2.0), (8.0, 1.3))),
+)
+
+
+def table_2(place: Workplace) -> None:
+    """Show what the printed noise costs, if it is a noise multiplier of Poisson samples."""
+    rows: list[tuple[Any, ...]] = []
+    for name, layers, records, lot, epochs, pairs in TABLE_2:
+        for claimed, sigma in pairs:
+            steps = Plan(NoisySteps(sigma, lot / records), epochs * records // lot)
+            found = [steps.epsilon(DELTA), math.nan]
+            if layers:
+                found[1] = price_of_list([histogram_plan(layers, 20.0), steps], DELTA).epsilon
+            rows.append((name, claimed, sigma, *found))
+    columns = ["network", "epsilon claimed", "sigma", "epsilon of the run", "with the histogram"]
+    place.table("Table 2: sigma read as a noise multiplier", columns, rows)

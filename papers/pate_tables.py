@@ -9,15 +9,14 @@ two-stage statement would be secret.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from papers.items import Floats, Integers, Workplace
 from tacit.datasets import read_votes
-from tacit.mechanisms import ConfidentGNMax, Plan
+from tacit.mechanisms import ConfidentGNMax, InteractiveGNMax, Plan
 from tacit.privacy import (
     RdpCurve,
     conversion_term,
@@ -28,14 +27,9 @@ from tacit.privacy import (
     sanitise_cost,
     worst_case_epsilon,
 )
-from tacit.replication.items import Workplace
-
-Votes = NDArray[np.int64]
-Chances = NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Printed:
+class Printed(NamedTuple):
     """The paper's own figures: Table 1 first, then Table 2."""
 
     answered: int
@@ -47,8 +41,7 @@ class Printed:
     sanitised: float
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """One row of the tables: a vote file and the parameters of Confident-GNMax."""
 
     name: str
@@ -62,17 +55,17 @@ class Run:
 
 RUNS = (
     Run(
-        name="MNIST",
-        file="pate_votes/mnist_250_teachers.npz",
-        mechanism=ConfidentGNMax(threshold=200, sigma_check=150, sigma_answer=40),
+        "MNIST",
+        "pate_votes/mnist_250_teachers.npz",
+        ConfidentGNMax(threshold=200, sigma_check=150, sigma_answer=40),
         queries=640,
         order=14.0,
         printed=Printed(286, 1.97, 2.00, "0.06175", 0.0329, 6.23, 2.52),
     ),
     Run(
-        name="Adult",
-        file="pate_votes/adult_250_teachers.npz",
-        mechanism=ConfidentGNMax(threshold=300, sigma_check=200, sigma_answer=40),
+        "Adult",
+        "pate_votes/adult_250_teachers.npz",
+        ConfidentGNMax(threshold=300, sigma_check=200, sigma_answer=40),
         queries=1500,
         order=15.5,
         printed=Printed(524, 1.90, 1.68, "0.03326", 0.0310, 7.92, 2.09),
@@ -86,7 +79,7 @@ SCRIPT_ORDERS = np.arange(2, 100.5, 0.5)
 BETA_TIMES_ORDER, SIGMA, SIGMA_LOG_PER_BETA, RESERVED_SHARE = 0.2, 6.0, 5.0, 0.1
 
 
-def figures(run: Run, every_row: Votes) -> dict[str, float]:
+def figures(run: Run, every_row: Integers) -> dict[str, float]:
     """Return every figure of one run, unrounded."""
     votes = every_row[: run.queries]
     return (
@@ -98,23 +91,23 @@ def figures(run: Run, every_row: Votes) -> dict[str, float]:
     )
 
 
-def _chances(run: Run, votes: Votes) -> Chances:
-    """Return the probability that each query is answered."""
-    mechanism = run.mechanism
-    return np.asarray(ndtr((votes.max(axis=1) - mechanism.threshold) / mechanism.sigma_check))
+def chances(mechanism: ConfidentGNMax | InteractiveGNMax, votes: Integers | Floats) -> Floats:
+    """Return the probability that each query passes the check."""
+    top = np.floor(votes.max(axis=1) + 0.5)
+    return np.asarray(ndtr((top - mechanism.threshold) / mechanism.sigma_check))
 
 
-def _answers_rdp(run: Run, votes: Votes, bound: str) -> float:
+def _answers_rdp(run: Run, votes: Integers, bound: str) -> float:
     """Return the RDP of the answers, each times its probability of being given."""
-    sigma, chances = run.mechanism.sigma_answer, _chances(run, votes)
-    return float(gnmax_rdp_total(votes, sigma, [run.order], bound, weights=chances)[0])
+    sigma, weights = run.mechanism.sigma_answer, chances(run.mechanism, votes)
+    return float(gnmax_rdp_total(votes, sigma, [run.order], bound, weights=weights)[0])
 
 
 def _paper_checks_rdp(run: Run) -> float:
     return run.queries * float(gaussian_rdp(run.mechanism.sigma_check, [run.order])[0])
 
 
-def _exact_checks_rdp(run: Run, votes: Votes) -> float:
+def _exact_checks_rdp(run: Run, votes: Integers) -> float:
     check = run.mechanism.check
     one = check.cost([run.order], n_teachers=int(votes[0].sum()), n_classes=votes.shape[1])
     return run.queries * float(one.values[0])
@@ -125,30 +118,28 @@ def _epsilon(run: Run, rdp: float, conversion: str) -> float:
     return float(RdpCurve([run.order], [rdp]).epsilon(run.delta, conversion))
 
 
-def _averages(run: Run, every_row: Votes) -> dict[str, float]:
+def _averages(run: Run, every_row: Integers) -> dict[str, float]:
     """Return averages over all rows of the file, times the queries: Table 1."""
     share = run.queries / len(every_row)
     rdp = {bound: share * _answers_rdp(run, every_row, bound) for bound in ("theorem6", "tight")}
     paper = _paper_checks_rdp(run) + rdp["theorem6"]
     tight = _exact_checks_rdp(run, every_row) + rdp["tight"]
     return {
-        "rows": float(len(every_row)),
-        "answered_all_rows": share * float(_chances(run, every_row).sum()),
+        "answered_all_rows": share * float(chances(run.mechanism, every_row).sum()),
         "epsilon_all_rows_theorem6": _epsilon(run, paper, "classic"),
         "epsilon_all_rows_tight": _epsilon(run, tight, "improved"),
     }
 
 
-def _data_dependent(run: Run, votes: Votes) -> dict[str, float]:
+def _data_dependent(run: Run, votes: Integers) -> dict[str, float]:
     """Return expected values on the first rows of the file: Table 2."""
     theorem6, tight = (_answers_rdp(run, votes, bound) for bound in ("theorem6", "tight"))
     paper_checks, exact_checks = _paper_checks_rdp(run), _exact_checks_rdp(run, votes)
     return {
-        "answered": float(_chances(run, votes).sum()),
+        "answered": float(chances(run.mechanism, votes).sum()),
         "best_order_theorem6": _best_order(run, votes),
         "rdp_answers_theorem6": theorem6,
         "rdp_answers_tight": tight,
-        "rdp_checks_paper": paper_checks,
         "rdp_checks_exact": exact_checks,
         "epsilon_theorem6": _epsilon(run, paper_checks + theorem6, "classic"),
         "epsilon_tight_answers": _epsilon(run, paper_checks + tight, "classic"),
@@ -157,24 +148,23 @@ def _data_dependent(run: Run, votes: Votes) -> dict[str, float]:
     }
 
 
-def _plan(run: Run, votes: Votes, cap: int | None = None) -> Plan:
+def _plan(run: Run, votes: Integers, cap: int | None = None) -> Plan:
     size = {"n_teachers": int(votes[0].sum()), "n_classes": votes.shape[1]}
     return Plan(run.mechanism, run.queries, max_answers=cap, **size)
 
 
-def _best_order(run: Run, votes: Votes) -> float:
+def _best_order(run: Run, votes: Integers) -> float:
     """Return the order that the authors' script would choose: on the votes."""
-    sigma, chances = run.mechanism.sigma_answer, _chances(run, votes)
-    answers = gnmax_rdp_total(votes, sigma, SCRIPT_ORDERS, "theorem6", weights=chances)
+    sigma, weights = run.mechanism.sigma_answer, chances(run.mechanism, votes)
+    answers = gnmax_rdp_total(votes, sigma, SCRIPT_ORDERS, "theorem6", weights=weights)
     checks = run.queries * gaussian_rdp(run.mechanism.sigma_check, SCRIPT_ORDERS)
     return float(RdpCurve(SCRIPT_ORDERS, answers + checks).best_order(run.delta, "classic"))
 
 
-def _worst_cases(run: Run, votes: Votes) -> dict[str, float]:
+def _worst_cases(run: Run, votes: Integers) -> dict[str, float]:
     """Return data-independent prices, known before the run."""
-    capped, uncapped = _plan(run, votes, run.printed.answered), _plan(run, votes)
-    worst = {"worst_capped": capped, "worst_uncapped": uncapped}
-    return {name: plan.epsilon(run.delta) for name, plan in worst.items()}
+    caps = {"worst_capped": run.printed.answered, "worst_uncapped": None}
+    return {name: _plan(run, votes, cap).epsilon(run.delta) for name, cap in caps.items()}
 
 
 def printed_theorem23(order: float, beta: float, sigma: float) -> float:
@@ -186,12 +176,12 @@ def printed_theorem23(order: float, beta: float, sigma: float) -> float:
     return order * math.exp(2 * beta) / sigma**2 + spread / (order - 1)
 
 
-def _smooth(run: Run, votes: Votes, beta: float, **how: str) -> float:
-    sigma, chances = run.mechanism.sigma_answer, _chances(run, votes)
-    return gnmax_smooth_sensitivity(votes, sigma, run.order, beta, weights=chances, **how)
+def _smooth(run: Run, votes: Integers, beta: float, **how: str) -> float:
+    sigma, weights = run.mechanism.sigma_answer, chances(run.mechanism, votes)
+    return gnmax_smooth_sensitivity(votes, sigma, run.order, beta, weights=weights, **how)
 
 
-def tuned_on_votes(run: Run, votes: Votes) -> tuple[float, float, float]:
+def tuned_on_votes(run: Run, votes: Integers) -> tuple[float, float, float]:
     """Return beta, smooth sensitivity and sigma_SS as the authors' public script chooses them.
 
     It minimises Theorem 23 plus two deviations of the noise over beta = 0.30/order, 0.31/order,
@@ -208,7 +198,7 @@ def tuned_on_votes(run: Run, votes: Votes) -> tuple[float, float, float]:
     return min(found)[1:]
 
 
-def _sanitised_by_one_release(run: Run, votes: Votes) -> dict[str, float]:
+def _sanitised_by_one_release(run: Run, votes: Integers) -> dict[str, float]:
     """Price the paper's release: the cost plus noise of scale SS * sigma_SS."""
     beta, smooth, sigma_ss = tuned_on_votes(run, votes)
     epsilon = _data_dependent(run, votes)["epsilon_theorem6"]
@@ -217,11 +207,9 @@ def _sanitised_by_one_release(run: Run, votes: Votes) -> dict[str, float]:
     rounded = _smooth(run, votes, round(beta, 4), bound="theorem6", algorithm="paper")
     return {
         "beta": beta,
-        "beta_times_order": beta * run.order,
         "sigma_ss": sigma_ss,
         "smooth_theorem6": smooth,
         "smooth_theorem6_at_printed_beta": rounded,
-        "smooth_theorem6_window": _smooth(run, votes, beta, bound="theorem6"),
         "smooth_tight_at_that_beta": _smooth(run, votes, beta),
         "noise_of_release": smooth * sigma_ss,
         "cost_theorem23": false,
@@ -231,7 +219,7 @@ def _sanitised_by_one_release(run: Run, votes: Votes) -> dict[str, float]:
     }
 
 
-def _sanitised_by_two_stages(run: Run, votes: Votes) -> dict[str, float]:
+def _sanitised_by_two_stages(run: Run, votes: Integers) -> dict[str, float]:
     """Return what `Sanitise` says on average by default; its grids of 2^-20 are left out."""
     beta = BETA_TIMES_ORDER / run.order
     sigma_log, reserved = SIGMA_LOG_PER_BETA * beta, RESERVED_SHARE * run.delta
@@ -246,7 +234,6 @@ def _sanitised_by_two_stages(run: Run, votes: Votes) -> dict[str, float]:
     return {
         "smooth_tight": smooth,
         "two_stage_margin": margin,
-        "two_stage_cost": price.rdp,
         "sanitised_two_stage": cost + margin + price.rdp + conversion,
         "worst_beside_two_stage": worst_case_epsilon(run.delta - reserved, everything).epsilon,
     }
@@ -273,9 +260,15 @@ def table_2(place: Workplace) -> None:
         place.table(title, ["what", "paper", "ours", "status"], _lines(run, found))
 
 
-def _lines(run: Run, found: dict[str, float]) -> list[tuple[str, str, str, str]]:
-    printed, line = run.printed, _line_of(found)
+Line = tuple[str, str, str, str]
+
+
+def _lines(run: Run, found: dict[str, float]) -> list[Line]:
+    printed = run.printed
     said, tuned = f"{printed.expected_epsilon:.2f}", "tuned on the votes"
+
+    def line(what: str, key: str, digits: int, status: str, paper: str = "") -> Line:
+        return what, paper, f"{found[key]:.{digits}f}", status
 
     def noisy(theorem: str) -> str:
         return f"{found[f'sanitised_{theorem}']:.4f} ± {found['noise_of_release']:.3f}"
@@ -299,12 +292,3 @@ def _lines(run: Run, found: dict[str, float]) -> list[tuple[str, str, str, str]]
         line("sanitised, two stages", "sanitised_two_stage", 4, "may be published"),
         line("  worst case beside it", "worst_beside_two_stage", 4, "may be published"),
     ]
-
-
-def _line_of(found: dict[str, float]) -> Callable[..., tuple[str, str, str, str]]:
-    def line(
-        what: str, key: str, digits: int, status: str, paper: str = ""
-    ) -> tuple[str, str, str, str]:
-        return what, paper, f"{found[key]:.{digits}f}", status
-
-    return line

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from tacit.masks import AutoencoderCodec, IdentityCodec, PCACodec, UNetStudent, wiener_weights
-from tacit.replication.items import Workplace
-from tacit.replication.mask_schemes import (
+from papers.items import Workplace
+from papers.mask_schemes import (
     EPOCHS,
-    FOUR,
     LENGTH,
+    SCHEMES,
+    Answers,
+    Array,
     Bench,
     Cell,
     Draw,
-    answers_in_rounds,
+    Task,
     autoencoded,
-    autoencoded_answers,
-    paper_answers,
+    decided,
+    dice,
+    hippocampus,
     released_in_ball,
     trained_autoencoder,
 )
-from tacit.replication.mask_tasks import Array, Task, decided, dice, hippocampus
-
-if TYPE_CHECKING:
-    pass
+from tacit.masks import AutoencoderCodec, IdentityCodec, PCACodec, UNetStudent, wiener_weights
+from tacit.report import label, legend, line, new_figure
 
 Row = dict[str, Any]
+# Noise on each coordinate of a code, in voxels.
 SIGMAS = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)
-"""Noise on each coordinate of a code, in voxels."""
 RELATIVE = (0.0, 0.05, 0.2)
+# Noise on each coordinate of a code in the unit ball.
 TESTED = (0.0, 0.05, 0.2, 0.5)
-"""Noise on each coordinate of a code in the unit ball."""
 DRAWS = 20
 SURE = 1e-3  # a linear decoder's answers are cut here, so that their cross-entropy is finite
 EPSILONS, ASKED, TEACHERS = (2.0, 8.0, 32.0), (10, 20, 50, 100), 100
@@ -43,17 +45,10 @@ MAIN = (Cell(100, 50, 8.0), Cell(250, 50, 8.0))
 SLICE_LENGTHS = (2, 8)
 
 
-def tell(place: Workplace, title: str, rows: Sequence[Row]) -> None:
-    """Show rows of the same names as a table."""
-    place.table(title, list(rows[0]), [list(row.values()) for row in rows])
-
-
 def figure_1(place: Workplace) -> None:
     """Components kept and squared error against noise: the rule, the best, and shrinkage."""
-    from tacit.report import label, legend, line, new_figure
-
     rows = components(hippocampus(place))
-    tell(place, "Generalized PATE, Figure 1: squared error per volume", rows)
+    place.records("Generalized PATE, Figure 1: squared error per volume", rows)
     rules = ("L* (paper)", "L* (held out)", "best L")
     sigmas = np.asarray(SIGMAS)
     figure = new_figure("Generalized PATE, Figure 1, on the hippocampus", rows=2, size=(6.2, 5.4))
@@ -108,8 +103,8 @@ def components(task: Task) -> list[Row]:
 def figure_2(place: Workplace) -> None:
     """Cross-entropy and squared error of each codec by the noise of training and of use."""
     entropies, squares = reconstruction(hippocampus(place))
-    tell(place, "Generalized PATE, Figure 2: 1000 x cross-entropy of a voxel", entropies)
-    tell(place, "The same: 1000 x squared error of a voxel", squares)
+    place.records("Generalized PATE, Figure 2: 1000 x cross-entropy of a voxel", entropies)
+    place.records("The same: 1000 x squared error of a voxel", squares)
     shown = [row for row in entropies if row["codec"] in ("PCA", "3D autoencoder", "mean mask")]
     names = [f"noise {one:g}" for one in TESTED]
     curves = {}
@@ -188,13 +183,13 @@ def figure_3(place: Workplace) -> None:
     """Students of autoencoders at several epsilons; of PCA, of rounds and of true masks beside."""
     bench = Bench(hippocampus(place))
     rows = [student_row(bench, count) for count in ASKED]
-    tell(place, "Generalized PATE, Figure 3: 100 perfect teachers, delta 1e-5", rows)
+    place.records("Generalized PATE, Figure 3: 100 perfect teachers, delta 1e-5", rows)
     curves = {
         (f"{name}, epsilon 8" if name in ("PCA, L*", "four rounds") else name): (
             [row["N"] for row in rows],
             [row[f"{name}: student"] for row in rows],
         )
-        for name in student_kinds()
+        for name in STUDENTS
     }
     place.curves(
         "masks-2022-figure-3",
@@ -209,47 +204,32 @@ def figure_3(place: Workplace) -> None:
     )
 
 
-def student_row(bench: Bench, count: int, kinds: Iterable[str] | None = None) -> Row:
-    """Return the Dice of what each scheme releases for N queries, and of its student."""
-    row: Row = {"N": count}
-    for name in student_kinds() if kinds is None else kinds:
-        released, taught = measured_student(bench, name, count)
-        row[f"{name}: released"], row[f"{name}: student"] = released, taught
-    return row
+# What students are taught by; the epsilon that a name does not say is 8.
+STUDENTS: dict[str, tuple[float, Callable[[Draw], Answers]]] = {
+    **{f"autoencoder, epsilon {e:g}": (e, SCHEMES["autoencoder, clip"]) for e in EPSILONS},
+    **{name: (8.0, SCHEMES[name]) for name in ("PCA, L*", "four rounds")},
+    "true masks": (8.0, lambda draw: (draw.masks, 0.5)),
+}
 
 
-def student_kinds() -> list[str]:
-    """Return what students are taught by; the epsilon that a name does not say is 8."""
-    coded = (f"autoencoder, epsilon {one:g}" for one in EPSILONS)
-    return [*coded, "PCA, L*", "four rounds", "true masks"]
-
-
-def measured_student(bench: Bench, name: str, count: int) -> tuple[float, float]:
-    """Return the Dice of what is released, and of its student on the volumes kept for tests.
+def student_row(bench: Bench, count: int) -> Row:
+    """Return the Dice of what each scheme releases for N queries, and of its student.
 
     A student is `UNetStudent(random_state=0)`, taught the released masks of the first N queries in
-    a random order (draw 0 of the table).
+    a random order (draw 0 of the table), and tested on the volumes kept for tests.
     """
-    epsilon = float(name.rsplit(maxsplit=1)[-1]) if name.startswith("autoencoder") else 8.0
-    draw = Draw(bench, Cell(TEACHERS, count, epsilon), seed=0)
-    masks, task = _released(name, draw), bench.task
-    student = UNetStudent(random_state=0)
-    student.fit(task.asked_scans[draw.chosen], masks.astype(np.uint8))
+    row: Row = {"N": count}
+    task = bench.task
     scans, truth = task.tests
-    taught = dice(student.predict(scans).astype(bool), truth, task.n_classes)
-    return dice(masks, draw.masks, task.n_classes), taught
-
-
-def _released(name: str, draw: Draw) -> Array:
-    if name == "true masks":
-        return draw.masks
-    if name == "four rounds":
-        answers, threshold = answers_in_rounds(draw, FOUR)
-    elif name == "PCA, L*":
-        answers, threshold = paper_answers(draw), draw.bench.mean_threshold
-    else:
-        answers, threshold = autoencoded_answers(draw, "clip")
-    return decided(answers, threshold, draw.bench.task.n_classes)
+    for name, (epsilon, scheme) in STUDENTS.items():
+        draw = Draw(bench, Cell(TEACHERS, count, epsilon), seed=0)
+        masks = decided(*scheme(draw), task.n_classes)
+        student = UNetStudent(random_state=0)
+        student.fit(task.asked_scans[draw.chosen], masks.astype(np.uint8))
+        found = student.predict(scans).astype(bool)
+        row[f"{name}: released"] = dice(masks, draw.masks, task.n_classes)
+        row[f"{name}: student"] = dice(found, truth, task.n_classes)
+    return row
 
 
 def activations(place: Workplace) -> None:
@@ -259,10 +239,11 @@ def activations(place: Workplace) -> None:
     for cell in MAIN:
         row: Row = {"K, N, epsilon": f"{cell.teachers}, {cell.queries}, {cell.epsilon:g}"}
         for bound in BOUNDS:
-            values = [autoencoded(Draw(bench, cell, seed), bound) for seed in range(4)]
+            scheme = partial(autoencoded, bound=bound)
+            values = [Draw(bench, cell, seed).dice(scheme) for seed in range(4)]
             row[bound] = f"{np.mean(values):.3f}"
         rows.append(row)
-    tell(place, "Autoencoders of 32 numbers by their bound: Dice of released masks", rows)
+    place.records("Autoencoders of 32 numbers by their bound: Dice of released masks", rows)
 
 
 @dataclass(frozen=True)
@@ -297,27 +278,17 @@ def slices(place: Workplace) -> None:
     bench = Bench(hippocampus(place))
     cell = MAIN[0]
     masks = bench.task.public
-    rows: list[Row] = []
+    spread = cell.sigma * math.sqrt(len(masks[0]))
+    draws = [Draw(bench, cell, seed) for seed in range(4)]
+    rows: list[tuple[Any, ...]] = []
     for length in SLICE_LENGTHS:
-        flat = AutoencoderCodec.fit(
-            masks.reshape(-1, *masks.shape[2:]),
-            length=length,
-            sigma=cell.sigma * float(np.sqrt(len(masks[0]))),
-            epochs=EPOCHS // 3,
-        )
+        parts = masks.reshape(-1, *masks.shape[2:])
+        flat = AutoencoderCodec.fit(parts, length=length, sigma=spread, epochs=EPOCHS // 3)
         codec = SliceCodec(flat, len(masks[0]))
         threshold = bench.noisy_threshold(codec, cell.sigma)
-        draws = [Draw(bench, cell, seed) for seed in range(4)]
         found = [bench.task.dice(released_in_ball(codec, d), threshold, d.masks) for d in draws]
-        rows.append(
-            {
-                "code": f"20 slices x {length} numbers",
-                "noise on a slice's code": cell.sigma * float(np.sqrt(len(masks[0]))),
-                "Dice": f"{np.mean(found):.3f}",
-            }
-        )
-    whole = np.mean([autoencoded(Draw(bench, cell, seed), "clip") for seed in range(4)])
-    rows.append(
-        {"code": f"one of {LENGTH} numbers", "noise on a slice's code": "-", "Dice": f"{whole:.3f}"}
-    )
-    tell(place, "One bound a volume: K = 100, N = 50, epsilon 8", rows)
+        rows.append((f"20 slices x {length} numbers", spread, f"{np.mean(found):.3f}"))
+    whole = np.mean([draw.dice(SCHEMES["autoencoder, clip"]) for draw in draws])
+    rows.append((f"one of {LENGTH} numbers", "-", f"{whole:.3f}"))
+    columns = ["code", "noise on a slice's code", "Dice"]
+    place.table("One bound a volume: K = 100, N = 50, epsilon 8", columns, rows)

@@ -8,17 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from papers import items
+from papers.items import PAPERS, Item, Workplace, find_item, items_of, missing, replicate
 from tacit.errors import InvalidArgument
-from tacit.replication import (
-    PAPERS,
-    Item,
-    Workplace,
-    find_item,
-    items,
-    items_of,
-    missing,
-    replicate,
-)
 
 DATA = Path(os.environ.get("TACIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 ALL = [(paper, item) for paper in PAPERS for item in items_of(paper)]
@@ -67,11 +59,19 @@ def test_the_page_has_every_item_in_its_order_with_its_verdict_command_and_time(
     page = (Path(__file__).parents[2] / "docs" / "replication" / f"{paper}.md").read_text()
     at = 0
     for item in items_of(paper):
-        command = f"`tacit replicate {paper} {item.name}`"
+        command = f"`python -m papers {paper} {item.name}`"
         opening = f"**{item.verdict}**" + ("" if item.run is None else f" · {command} · ")
         assert opening in page[at:], f"{item.name}: no {opening!r} behind those before it"
         at = page.index(opening, at) + len(opening)
         assert item.run is None or re.match(r"[\d.]+ (s|minutes)\n", page[at:]), item.name
+
+
+def test_every_command_that_a_page_quotes_names_an_item():
+    root = Path(__file__).parents[2]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    quoted = re.findall(r"python -m papers (\w+) ([a-z\d-]+)", "".join(map(Path.read_text, pages)))
+    assert len(quoted) > 50
+    assert all(find_item(paper, name) for paper, name in quoted)
 
 
 def test_what_is_missing_is_named(tmp_path):

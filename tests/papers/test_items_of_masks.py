@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from papers.mask_figures import SliceCodec, cross_entropy
+from papers.mask_formulas import longest_code
+from papers.mask_schemes import Cell
+from papers.mask_setting import CELL, most_steps
 from tacit.mechanisms import NoisySteps, Plan
-from tacit.replication.mask_figures import SliceCodec, cross_entropy
-from tacit.replication.mask_formulas import longest_code
-from tacit.replication.mask_schemes import Cell
-from tacit.replication.mask_setting import CELL, most_steps
 
 PAGE = Path(__file__).parents[2] / "docs" / "replication" / "masks.md"
 NUMBERED = {

@@ -1,0 +1,1 @@
+"""The papers, item by item: reproduced, improved, refuted, or not to be had; `python -m papers`."""
