@@ -277,13 +277,13 @@ def test_sanitise_writes_nothing(folder, command, refusing):
     ids=["demo", "train"],
 )
 def test_a_run_publishes_nothing(arguments, place, folder, command, refusing):
-    """Configuration, teachers' secret checkpoints and the marker of what was begun: no release."""
+    """Configuration, secrets of teachers and of the files, a marker of what was begun: no release."""
     Path("run.toml").write_text(demo_config().to_toml())
     refusing()
     code, said = command(*arguments)
     assert code != 0
     left = {path.relative_to(folder / place).parts[0] for path in files(folder / place)}
-    assert left <= {"config.toml", "teachers", "releases"}
+    assert left <= {"config.toml", "begun-with.secret", "teachers", "releases"}
     assert {path.suffix for path in files(folder / place / "releases")} <= {".begun"}
     assert "right" not in said
     assert "accuracy" not in said

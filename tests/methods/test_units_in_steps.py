@@ -226,6 +226,6 @@ def test_what_teachers_said_goes_when_the_ledger_refuses_to_go_on(tmp_path):
     shutil.rmtree(result.folder / "releases")
     (result.folder / "teachers").mkdir()
     (result.folder / "teachers" / "votes").write_bytes(b"secret")
-    with pytest.raises(BudgetExceeded):
+    with pytest.warns(UserWarning, match="began with"), pytest.raises(BudgetExceeded):
         run_config(config, result.folder)
     assert not (result.folder / "teachers").exists()

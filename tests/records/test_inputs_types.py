@@ -39,7 +39,7 @@ from tacit.features.rows import transform_rows
 from tacit.noise import InsecureNoise
 from tacit.records import Numbers, labels_of, public_matrix, read_records
 from tacit.students import LabelSpreadingStudent
-from tacit.teachers import predict_with_teachers, record_ids, shard_key, shard_of
+from tacit.teachers import Serial, predict_with_teachers, record_ids, shard_key, shard_of
 
 SINGLE, Y = blobs(60)
 SINGLE = SINGLE.astype(np.float32)
@@ -211,7 +211,8 @@ def test_one_row_in_another_precision_moves_one_teacher_of_default_teachers():
     def votes(rows: Any, labels: Any) -> Any:
         noted.clear()
         shards = shard_of(record_ids(rows, labels), 4, shard_key(0))
-        said = predict_with_teachers(Noting(), rows, labels, shards, 4, queries, n_classes=2)
+        how = {"n_classes": 2, "executor": Serial()}  # in this process, where it notes
+        said = predict_with_teachers(Noting(), rows, labels, shards, 4, queries, **how)
         return said, set(noted)
 
     before, seen = votes(X, y)
