@@ -48,7 +48,7 @@ class TestPlan:
 
     def test_json_and_plot(self, tacit):
         outcome = tacit(
-            "plan", "--teachers", 250, "--queries", 640, "--delta", 1e-5, "--epsilon", 2,
+            "plan", "pate", "--teachers", 250, "--queries", 640, "--delta", 1e-5, "--epsilon", 2,
             "--plot", "plan.png", "--json",
         )  # fmt: skip
         result = json.loads(outcome.out)
@@ -59,14 +59,14 @@ class TestPlan:
 
     def test_table(self, tacit):
         outcome = tacit(
-            "plan", "--teachers", 250, "--queries", 640, "--delta", 1e-5, "--epsilon", 2
+            "plan", "pate", "--teachers", 250, "--queries", 640, "--delta", 1e-5, "--epsilon", 2
         )
         assert "--sigma-answer" in outcome.out
 
     @pytest.mark.parametrize("bad", [("--epsilon", 0), ("--delta", 2), ("--queries", 0)])
     def test_bad_input(self, tacit, bad):
         base = ("--teachers", 250, "--queries", 640, "--delta", 1e-5, "--epsilon", 2)
-        outcome = tacit("plan", *base, *bad)
+        outcome = tacit("plan", "pate", *base, *bad)
         assert outcome.code == 2
         assert bad[0].removeprefix("--") in outcome.err
 
@@ -294,7 +294,8 @@ class TestDemo:
 class TestRoot:
     def test_version_and_help(self, tacit):
         assert tacit("--version").out.startswith("tacit 0.")
-        for command in ("plan", "aggregate", "sanitise", "analyze", "report", "demo"):
+        assert "Example:" in tacit("plan", "pate", "--help").out
+        for command in ("aggregate", "sanitise", "analyze", "report", "demo"):
             assert "Example:" in tacit(command, "--help").out
 
     def test_help_shows_every_table_that_it_names(self, tacit):

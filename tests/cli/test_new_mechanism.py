@@ -53,7 +53,7 @@ def test_plans_price_it_alone_and_with_others(added):
 
 
 def test_the_command_plans_with_it(added, tacit):
-    asked = ("plan", "--teachers", 250, "--queries", 100, "--epsilon", 1, "--delta", 1e-5)
+    asked = ("plan", "pate", "--teachers", 250, "--queries", 100, "--epsilon", 1, "--delta", 1e-5)
     proposals = json.loads(tacit(*asked, "--mechanism", GIVEN, "--json").out)["proposals"]
     assert proposals[-1]["mechanism"] == NAME
     usable = 1e-5 - 1e-6

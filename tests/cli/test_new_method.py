@@ -53,7 +53,7 @@ def test_nobody_knows_it_before(tacit):
     assert NAME not in METHODS
     Path("run.toml").write_text(CONFIG)
     assert tacit("train", "run.toml", "--out", "run").code == 2
-    plan = ("plan", "--method", NAME, "--queries", 10, "--epsilon", 1, "--delta", 1e-5)
+    plan = ("plan", "method", NAME, "--queries", 10, "--epsilon", 1, "--delta", 1e-5)
     assert tacit(*plan).code == 2
     asked = ("--data", "digits", "--epsilon", "4", "--seeds", 1, "--out", "compared")
     assert tacit("compare", "--methods", NAME, *asked).code == 2
@@ -92,7 +92,7 @@ def test_a_comparison_runs_it(added, tacit):
 
 
 def test_it_is_planned(added, tacit):
-    plan = ("plan", "--method", NAME, "--queries", 10, "--epsilon", 1, "--delta", 1e-5)
+    plan = ("plan", "method", NAME, "--queries", 10, "--epsilon", 1, "--delta", 1e-5)
     (proposal,) = json.loads(tacit(*plan, "--json").out)["proposals"]
     assert proposal["mechanism"] == "noisy-sum"
     assert 0.99 < proposal["epsilon"] <= 1

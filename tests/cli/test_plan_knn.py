@@ -1,4 +1,4 @@
-"""`tacit plan --method knn` and `method = "knn"` in `tacit train`."""
+"""`tacit plan knn` and `method = "knn"` in `tacit train`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tacit.methods.method import method_named
 from tacit.runs.config import RunConfig
 from tacit.students import load_student, saved_extra
 
-BASE = ("plan", "--method", "knn", "--k", 100, "--queries", 50, "--epsilon", 1, "--delta", 1e-5)
+BASE = ("plan", "knn", "--k", 100, "--queries", 50, "--epsilon", 1, "--delta", 1e-5)
 CONFIG = """
 method = "knn"
 seed = 3
@@ -87,11 +87,11 @@ class TestPlan:
         without = [value for value in BASE if value not in ("--k", 100)]
         assert "--k" in tacit(*without).err
         common = ("--queries", 5, "--epsilon", 1, "--delta", 1e-5)
-        assert "--teachers" in tacit("plan", *common).err
-        assert "--k" in tacit("plan", *common, "--teachers", 5, "--k", 5).err
+        assert "--teachers" in tacit("plan", "pate", *common).err
+        assert "--k" in tacit("plan", "pate", *common, "--teachers", 5, "--k", 5).err
 
     def test_help_has_an_example(self, tacit):
-        assert "--method knn --k 300" in " ".join(tacit("plan", "--help").out.split())
+        assert "tacit plan knn --k 300" in " ".join(tacit("plan", "knn", "--help").out.split())
 
 
 class TestTrain:

@@ -277,7 +277,7 @@ def test_sanitise_writes_nothing(folder, command, refusing):
     ids=["demo", "train"],
 )
 def test_a_run_publishes_nothing(arguments, place, folder, command, refusing):
-    """Configuration, secrets of teachers and of the files, a marker of what was begun: no release."""
+    """Configuration, secrets of teachers and files, a marker of what was begun: no release."""
     Path("run.toml").write_text(demo_config().to_toml())
     refusing()
     code, said = command(*arguments)

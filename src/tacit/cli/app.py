@@ -20,14 +20,13 @@ import typer
 from rich.markup import escape
 
 from tacit import __version__
-from tacit.cli import handover, ledger
+from tacit.cli import handover, ledger, plan
 from tacit.cli.audit import audit
 from tacit.cli.columns import columns
 from tacit.cli.compare import compare
 from tacit.cli.evaluate import evaluate
 from tacit.cli.ledger import report, show
 from tacit.cli.options import add_commands, add_group
-from tacit.cli.plan import plan
 from tacit.cli.runs import demo, predict, segment, student, train
 from tacit.cli.show import errors
 from tacit.cli.votes import aggregate, analyze, sanitise
@@ -68,9 +67,11 @@ app = typer.Typer(
 )
 
 
-add_commands(app, plan, columns, train, student, evaluate, predict, segment)
+add_commands(app, columns, train, student, evaluate, predict, segment)
 add_commands(app, aggregate, sanitise, analyze, audit, compare, report)
 add_commands(app, handover.verify, handover.export, handover.package, demo)
+about_plan = "Propose noise for a budget, before any data is looked at."
+add_group(app, "plan", about_plan, plan.pate, plan.knn, plan.method, plan.evaluation)
 add_group(app, "ledger", "Make a ledger, or look at one.", ledger.create, show, ledger.verify)
 
 

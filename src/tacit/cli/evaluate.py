@@ -151,18 +151,18 @@ def _plain(found: Any) -> dict[str, Any]:
 
 def show_forecast(
     budget: Budget,
-    records: int | None,
+    records: int,
     share: float | None,
     *,
-    of: str | None = None,
+    of: str = "labels",
     classes: int = 2,
 ) -> show.Result:
-    """Print how wide the bands of an evaluation would be, for `tacit plan --evaluate`."""
+    """Print how wide the bands of an evaluation would be, for `tacit plan evaluation`."""
     from tacit._checks import one_of
 
-    of = one_of("labels", "numbers", "masks", of=of or "labels")
-    if records is None or (of == "labels" and share is None):
-        raise InvalidArgument("Expected --records, and of labels --share, with --evaluate.")
+    one_of("labels", "numbers", "masks", of=of)
+    if of == "labels" and share is None:
+        raise InvalidArgument("Expected --share of positives, with --of labels.")
     if of != "labels" and share is not None:
         raise InvalidArgument(f"Expected --share with --of labels only; this is --of {of}.")
     seen, given = _forecast(of, records, share, budget, classes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,122 +21,249 @@ AGREEMENTS = (0.6, 0.8, 0.95)
 """Shares of the voters that agree, for which the chance of a right label is shown."""
 RATES = (1.0, 0.5, 0.2, 0.05)
 """Sampling rates that are compared at equal reach."""
-OPTIONS = {"n_teachers": "teachers"}
-"""Settings whose option has another name."""
 
 
-def plan(
+def pate(
     *,
-    queries: int | None = None,
+    teachers: int,
+    queries: int,
     epsilon: float,
     delta: float,
-    teachers: int | None = None,
-    method: str = "pate",
-    k: int | None = None,
-    sampling_rate: float | None = None,
     classes: int = 10,
-    numbers: bool = False,
     calibration: float = 0.0,
     mechanism: str | None = None,
     reserve_delta: float | None = None,
-    evaluate: bool = False,
-    records: int | None = None,
-    share: float | None = None,
-    of: str | None = None,
     plot: Path | None = None,
     overwrite: bool = False,
 ) -> Result:
-    """Propose noise for a budget, without any data, and show the trade-off.
+    """Propose noise for the votes of teachers, and show the trade-off.
 
-    Example: tacit plan --teachers 250 --queries 640 --delta 1e-5 --epsilon 2
+    Example: tacit plan pate --teachers 250 --queries 640 --delta 1e-5 --epsilon 2
 
-    Neighbours: tacit plan --method knn --k 300 --queries 100 --delta 1e-5 --epsilon 1
-
-    Records that speak once: tacit plan --method ridge --records 5000 --delta 1e-5 --epsilon 1
-
-    Evaluation: tacit plan --evaluate --records 2000 --share 0.3 --delta 1e-5 --epsilon 0.5
-
+    teachers: How many teachers vote.
     queries: How many public inputs are to be labelled.
     epsilon: Worst-case epsilon to stay within.
     delta: Delta to stay within.
-    teachers: How many teachers vote (pate).
-    method: Who votes: teachers (pate) or private neighbours (knn); or prototype, moments, ridge,
-        whose records speak once; dpsgd or mac, trained in noisy steps; segmentation; or auto, as
-        for images and plain numbers.
-    k: How many neighbours vote (knn).
-    sampling_rate: Chance of a record to take part (knn); 1 by default.
     classes: How many classes.
-    numbers: Plan for numbers instead of labels (moments, ridge, auto).
-    calibration: Share of mu^2 that checks probabilities, such as 0.05 (every method of labels).
-    mechanism: Price this one beside the proposals (pate): NAME:KEY=VALUE,... for example
-        lnmax:gamma=0.05.
-    evaluate: Say how wide the bands of tacit evaluate would be, instead.
-    records: How many records, or people, are kept apart (evaluate), or there are in all, where
-        that is public (prototype, moments, ridge, auto): for the forecast; dpsgd and mac need it.
-    share: Of positives among them, as far as it is known publicly (evaluate).
-    of: What is evaluated: labels (of two classes; the default), numbers, or masks, of as many
-        classes as --classes says, background included.
+    calibration: Share of mu^2 that checks probabilities, such as 0.05.
+    mechanism: Price this one beside the proposals: NAME:KEY=VALUE,... such as lnmax:gamma=0.05.
     plot: Write a picture: .png, .svg or .pdf.
     """
-    from tacit._checks import at_least, one_of
+    from tacit._checks import at_least
     from tacit.ledger import Budget
     from tacit.mechanisms import Plan
-    from tacit.methods import method_named
 
-    budget = Budget(epsilon, delta)  # refuses what no ledger would take
-    if evaluate:
-        return show_forecast(budget, records, share, of=of, classes=classes)
-    options.refuse_given("a plan without --evaluate", share=share, of=of)
-    if method_named(one_of(*METHODS, method=method)).outline is not None:
-        voting = {"queries": queries, "teachers": teachers, "k": k, "sampling_rate": sampling_rate}
-        unused = {"mechanism": mechanism, "plot": plot, "reserve_delta": reserve_delta}
-        options.refuse_given(f"--method {method}", **voting, **unused)
-        return _outline(method, budget, 0 if numbers else classes, records, calibration)
-    options.refuse_given(f"--method {method}", records=records, numbers=numbers or None)
-    if queries is None:
-        raise InvalidArgument("Expected --queries, how many public inputs are to be labelled.")
     at_least(1, queries=queries)
-    settings = _settings(method, {"n_teachers": teachers, "k": k, "sampling_rate": sampling_rate})
-    if method == "pate":
-        at_least(1, teachers=teachers)
-        options.writable(plot, overwrite=overwrite)
-        budget = Budget(epsilon, delta - options.reserved(delta, reserve_delta))
-    else:
-        unused = {"mechanism": mechanism, "plot": plot, "reserve_delta": reserve_delta}
-        options.refuse_given(f"--method {method}", **unused)
-    checks, propose = _checks(method, budget, calibration), method_named(method).propose
-    assert propose is not None  # as `_settings` asked
-    beside = {"beside": checks} if checks else {}  # part of what may be spent
-    proposals: list[Plan] = propose(queries, budget, classes, **settings, **beside)
+    at_least(1, teachers=teachers)
+    options.writable(plot, overwrite=overwrite)
+    budget = Budget(epsilon, delta - options.reserved(delta, reserve_delta))
+    checks = _checks("pate", budget, calibration)
+    proposals = _proposals("pate", queries, budget, classes, checks, n_teachers=teachers)
     if mechanism is not None:
         made = options.vote_mechanism(mechanism)
         proposals.append(Plan(made, queries, n_teachers=teachers, n_classes=classes))
-    trade_off = _trade_off(method, queries, budget, classes, settings, checks)
-    forecast = (method_named(method).forecast or _no_forecast)(proposals, classes, teachers or k)
+    trade_off = _more_or_fewer(queries, budget, checks)
     if plot is not None:
         _plot(plot, queries, budget)
-    plain = {
-        "proposals": _plain(proposals, budget),
-        "check": _plain(checks, budget),
-        "trade_off": trade_off,
-        "forecast": str(forecast),
-        "plot": None if plot is None else str(plot),
-    }
-    about = {"queries": queries, "classes": classes, **settings}
-    named = [f"{OPTIONS.get(key, key).replace('_', ' ')} {about[key]:g}" for key in about]
+    shares = [{**row, "of teachers": row["sigma"] / teachers} for row in trade_off]
+    found = _Found("pate", proposals, teachers, checks, trade_off)
+    title = _title(budget, epsilon, queries=queries, classes=classes, teachers=teachers)
 
     def shown() -> None:
-        title = f"Within epsilon {epsilon:g} at delta {delta:g}: {', '.join(named)}"
-        _show_proposals(title, proposals, budget.delta, method, teachers or k)
-        _show_trade_off(method, trade_off, teachers)
-        _show_checks(checks, budget)
-        screen().print(f"Forecast. {forecast}", highlight=False, markup=False)
+        found.show(title, budget, classes)
+        columns = {"queries": ".0f", "sigma": ".1f", "of teachers": ".0%"}
+        _print_rows("GNMax for more or fewer queries", columns, shares)
         if (price := proposals[-1].epsilon(budget.delta)) > epsilon:
             screen().print(f"[yellow]{mechanism} is beyond that budget: epsilon {price:.4g}.[/]")
         if plot is not None:
             screen().print(f"Picture: {plot}")
 
-    return Result(plain, shown)
+    return Result({**found.plain(budget, classes), "plot": plot and str(plot)}, shown)
+
+
+def knn(
+    *,
+    k: int,
+    queries: int,
+    epsilon: float,
+    delta: float,
+    sampling_rate: float = 1.0,
+    classes: int = 10,
+    calibration: float = 0.0,
+) -> Result:
+    """Propose noise for the votes of the k nearest private records, and compare sampling rates.
+
+    Example: tacit plan knn --k 300 --queries 100 --delta 1e-5 --epsilon 1
+
+    k: How many neighbours vote.
+    queries: How many public inputs are to be labelled.
+    epsilon: Worst-case epsilon to stay within.
+    delta: Delta to stay within.
+    sampling_rate: Chance of a record to take part.
+    classes: How many classes.
+    calibration: Share of mu^2 that checks probabilities, such as 0.05.
+    """
+    from tacit._checks import at_least
+    from tacit.ledger import Budget
+
+    at_least(1, queries=queries)
+    budget = Budget(epsilon, delta)
+    checks = _checks("knn", budget, calibration)
+    settings = {"k": k, "sampling_rate": sampling_rate}
+    proposals = _proposals("knn", queries, budget, classes, checks, **settings)
+    trade_off = compare_rates(k / sampling_rate, queries, budget, classes, checks)
+    found = _Found("knn", proposals, k, checks, trade_off)
+    title = _title(budget, epsilon, queries=queries, classes=classes, **settings)
+
+    def shown() -> None:
+        found.show(title, budget, classes)
+        columns = {"sampling rate": "g", "k": ".0f", "sigma": ".4g", "noise of k": ".1%"}
+        rows = [{key.replace("_", " "): row[key] for key in row} for row in trade_off]
+        _print_rows("Sampling at equal reach, k/rate records around a query", columns, rows)
+        least = min(trade_off, key=lambda row: row["noise_of_k"])
+        screen().print(
+            "[dim]Sampling hides who took part and pays with fewer votes: noise against votes, the "
+            f"last column, is least at rate {least['sampling_rate']:g}.[/]"
+        )
+
+    return Result({**found.plain(budget, classes), "plot": None}, shown)
+
+
+def method(
+    name: str,
+    *,
+    epsilon: float,
+    delta: float,
+    records: int | None = None,
+    queries: int | None = None,
+    classes: int = 10,
+    numbers: bool = False,
+    calibration: float = 0.0,
+) -> Result:
+    """Say what another method releases within a budget, and what it can learn.
+
+    Example: tacit plan method ridge --records 5000 --delta 1e-5 --epsilon 1
+
+    name: prototype, moments or ridge (one-shot sums); dpsgd or mac (noisy steps); segmentation;
+        auto, as for images and plain numbers; or one of another package.
+    epsilon: Worst-case epsilon to stay within.
+    delta: Delta to stay within.
+    records: How many records, or people, there are, where that is public: for the forecast; dpsgd
+        and mac need it.
+    queries: How many public inputs are to be labelled, by a method that labels some.
+    classes: How many classes.
+    numbers: Plan for numbers instead of labels (moments, ridge, auto).
+    calibration: Share of mu^2 that checks probabilities, such as 0.05.
+    """
+    from tacit._checks import at_least, one_of, refuse
+    from tacit.ledger import Budget
+    from tacit.methods import method_named
+
+    budget, found = Budget(epsilon, delta), method_named(one_of(*METHODS, method=name))
+    if found.outline is not None:
+        options.refuse_given(f"plan method {name}", queries=queries)
+        return _outline(name, budget, 0 if numbers else classes, records, calibration)
+    if found.propose is None or found.proposes_with:
+        raise refuse("method", name, "one without a command of its own: tacit plan --help")
+    options.refuse_given(f"plan method {name}", records=records, numbers=numbers or None)
+    if queries is None:
+        raise InvalidArgument("Expected --queries, how many public inputs are to be labelled.")
+    checks = _checks(name, budget, calibration)
+    proposals = _proposals(name, at_least(1, queries=queries), budget, classes, checks)
+    shown_as = _Found(name, proposals, None, checks, [])
+    title = _title(budget, epsilon, queries=queries, classes=classes)
+    plain = {**shown_as.plain(budget, classes), "plot": None}
+    return Result(plain, lambda: shown_as.show(title, budget, classes))
+
+
+def evaluation(
+    *,
+    records: int,
+    epsilon: float,
+    delta: float,
+    share: float | None = None,
+    of: str = "labels",
+    classes: int = 2,
+) -> Result:
+    """Say how wide the bands of `tacit evaluate` would be.
+
+    Example: tacit plan evaluation --records 2000 --share 0.3 --delta 1e-5 --epsilon 0.5
+
+    records: How many records, or people, are held out.
+    epsilon: Worst-case epsilon to stay within.
+    delta: Delta to stay within.
+    share: Of positives among them, as far as it is known publicly (labels).
+    of: What is evaluated: labels (of two classes), numbers, or masks.
+    classes: Of masks, background included.
+    """
+    from tacit.ledger import Budget
+
+    return show_forecast(Budget(epsilon, delta), records, share, of=of, classes=classes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What is proposed for a method whose voters answer queries."""
+
+    method: str
+    proposals: list[Plan]
+    voters: int | None
+    checks: list[Plan]
+    trade_off: list[dict[str, float]]
+
+    def forecast(self, classes: int) -> Any:
+        """Return what public numbers say of a run."""
+        from tacit.methods import method_named
+
+        foresee = method_named(self.method).forecast or _no_forecast
+        return foresee(self.proposals, classes, self.voters)
+
+    def plain(self, budget: Budget, classes: int) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "proposals": _plain(self.proposals, budget),
+            "check": _plain(self.checks, budget),
+            "trade_off": self.trade_off,
+            "forecast": str(self.forecast(classes)),
+        }
+
+    def show(self, title: str, budget: Budget, classes: int) -> None:
+        """Print it."""
+        _show_proposals(title, self.proposals, budget.delta, self.method, self.voters)
+        _show_checks(self.checks, budget)
+        screen().print(f"Forecast. {self.forecast(classes)}", highlight=False, markup=False)
+
+
+def _proposals(
+    name: str, queries: int, budget: Budget, classes: int, checks: list[Plan], **settings: Any
+) -> list[Plan]:
+    """Return what the method proposes, with the checks as part of what may be spent."""
+    from tacit.methods import method_named
+
+    propose: Any = method_named(name).propose
+    beside = {"beside": checks} if checks else {}
+    return list(propose(queries, budget, classes, **settings, **beside))
+
+
+def _title(budget: Budget, epsilon: float, **about: float) -> str:
+    named = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in about.items())
+    return f"Within epsilon {epsilon:g} at delta {budget.delta:g}: {named}"
+
+
+def _print_rows(title: str, columns: dict[str, str], rows: list[dict[str, float]]) -> None:
+    cells = [[format(row[name], form) for name, form in columns.items()] for row in rows]
+    print_table(title, list(columns), cells)
+
+
+def _more_or_fewer(queries: int, budget: Budget, checks: Sequence[Plan]) -> list[dict[str, float]]:
+    """Return what fewer and more queries would need."""
+    from tacit.methods import sigma_for
+
+    numbers = sorted({max(1, queries // 4), max(1, queries // 2), queries, 2 * queries})
+    return [
+        {"queries": n, "sigma": sigma_for(n, budget, checks), "epsilon": budget.epsilon}
+        for n in numbers
+    ]
 
 
 def _checks(method: str, budget: Budget, calibration: float) -> list[Plan]:
@@ -145,7 +273,7 @@ def _checks(method: str, budget: Budget, calibration: float) -> list[Plan]:
     if not share_of_check(calibration=calibration):
         return []
     if not method_named(method).takes("checks"):
-        raise InvalidArgument(f"Expected no --calibration with --method {method}: it has none.")
+        raise InvalidArgument(f"Expected no --calibration with {method}: it has none.")
     return [check_within(budget, calibration)]
 
 
@@ -180,7 +308,7 @@ def _outline(
         at_least(1, records=records)
     found: Any = method_named(method)
     if not classes and found.regressor is None:
-        raise InvalidArgument(f"Expected labels with --method {method}: it learns no numbers.")
+        raise InvalidArgument(f"Expected labels with {method}: it learns no numbers.")
     _checks(method, budget, calibration)  # refuses where there is none
     releases = with_check(found.outline(budget, classes, records), budget, calibration)
     forecast = found.forecast(budget, classes, records)
@@ -206,44 +334,6 @@ def _outline(
 def _noise_of(plan: Plan) -> float:
     """Return the noise in units of what one record, or teacher, can add."""
     return float(getattr(plan.mechanism, plan.mechanism.noise_parameter))
-
-
-def _settings(method: str, given: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings that the method's plan wants; refuse those of another instead."""
-    from tacit._checks import one_of
-    from tacit.methods import method_named
-
-    known = [name for name in METHODS if method_named(name).propose is not None]
-    wanted = method_named(one_of(*known, method=method)).proposes_with
-    others = {OPTIONS.get(name, name): value for name, value in given.items() if name not in wanted}
-    options.refuse_given(f"--method {method}", **others)
-    settings = {name: given[name] for name in wanted if given.get(name) is not None}
-    if wanted and wanted[0] not in settings:
-        needed = OPTIONS.get(wanted[0], wanted[0])
-        raise InvalidArgument(f"Expected --{needed}, how many vote, with --method {method}.")
-    return settings
-
-
-def _trade_off(
-    method: str,
-    queries: int,
-    budget: Budget,
-    classes: int,
-    settings: dict[str, Any],
-    checks: Sequence[Plan],
-) -> list[dict[str, float]]:
-    """Return what fewer and more queries, or other sampling rates, would need."""
-    from tacit.methods import sigma_for
-
-    if method == "knn":
-        reach = settings["k"] / settings.get("sampling_rate", 1.0)
-        return compare_rates(reach, queries, budget, classes, checks)
-    numbers = {max(1, queries // 4), max(1, queries // 2), queries, 2 * queries}
-    asked = sorted(numbers) if method == "pate" else []
-    return [
-        {"queries": n, "sigma": sigma_for(n, budget, checks), "epsilon": budget.epsilon}
-        for n in asked
-    ]
 
 
 def compare_rates(
@@ -304,27 +394,6 @@ def _parameters(proposal: Plan, method: str) -> str:
     return "\n".join(
         f"--{key.replace('_', '-')} {value:g}" for key, value in values.items() if value
     )
-
-
-def _show_trade_off(method: str, trade_off: list[dict[str, float]], teachers: Any) -> None:
-    if not trade_off:
-        return
-    if method == "pate":
-        title = "GNMax for more or fewer queries"
-        columns = {"queries": ".0f", "sigma": ".1f", "of teachers": ".0%"}
-        rows = [{**row, "of teachers": row["sigma"] / teachers} for row in trade_off]
-    else:
-        title = "Sampling at equal reach, k/rate records around a query"
-        columns = {"sampling rate": "g", "k": ".0f", "sigma": ".4g", "noise of k": ".1%"}
-        rows = [{key.replace("_", " "): row[key] for key in row} for row in trade_off]
-    cells = [[format(row[name], form) for name, form in columns.items()] for row in rows]
-    print_table(title, list(columns), cells)
-    if method == "knn":
-        least = min(trade_off, key=lambda row: row["noise_of_k"])
-        screen().print(
-            "[dim]Sampling hides who took part and pays with fewer votes: noise against votes, the "
-            f"last column, is least at rate {least['sampling_rate']:g}.[/]"
-        )
 
 
 def _plot(path: Path, queries: int, budget: Budget) -> None:
