@@ -75,6 +75,8 @@ ODD = {
     "single": np.float32(0.1),
     "half": np.float16(0.1),
     "big-endian": np.array(513, dtype=">i2")[()],
+    "attosecond": np.datetime64(5, "as"),
+    "written instant": "2021-03-04 05:06:07+02:00",
 }
 PLACES = (0, 4, 9)
 
@@ -399,6 +401,89 @@ def test_an_odd_teacher_of_a_site_is_its_own_matter(odd):
         assert np.array_equal(np.delete(codes, place, axis=0)[:, 0], rows)
 
 
+LARGE = [2**53, 2**53 + 1] * 5
+
+
+@pytest.mark.parametrize("hole", [None, "c4n4ry"])
+@pytest.mark.parametrize("container", [list, pa.array, pl.Series, pd.array, pa.chunked_array])
+def test_a_hole_among_large_labels_rounds_no_other(container, hole):
+    """As an array one hole makes float64 of all, and 2^53 + 1 is 2^53."""
+    cells = [*LARGE[:3], None, *LARGE[3:]]
+    if hole is not None:  # one word makes words of all
+        cells = [hole if cell is None else str(cell) for cell in cells]
+    column = container([cells]) if container is pa.chunked_array else container(cells)
+    places, fits = Labels((2**53, 2**53 + 1)).read(column)
+    assert np.delete(places, 3).tolist() == [0, 1] * 5
+    assert fits.tolist() == [place != 3 for place in range(11)]
+
+
+def test_a_text_that_is_no_text_is_its_own_matter(tmp_path):
+    """Arrow does not look whether words are UTF-8; its error would quote them."""
+    words = [b"no", b"yes", b"c4n4ry\xff", b"no"]
+    for kind in (pa.string(), pa.large_string()):
+        column = pa.array(words, pa.large_binary() if kind == pa.large_string() else pa.binary())
+        column = column.view(kind)
+        for each in (column, column.dictionary_encode(), pa.chunked_array([column])):
+            assert _cells.words_of(each)[:2] == ["no", "yes"]
+            assert _cells.ids_of(each)[3] == "no"
+            _, fits = Labels(("no", "yes")).read(each)
+            assert fits.tolist() == [True, True, False, True]
+        table = pa.table({"a": [1.0, 2.0, 3.0, 4.0], "y": column})
+        parquet.write_table(table, tmp_path / "odd.parquet")
+        about = {"target": "y", "classes": ["no", "yes"], "numeric": ["a"]}
+        found = open_table(tmp_path / "odd.parquet", **about, unreadable="drop").load()
+        assert found.rows.ravel().tolist() == [1.0, 2.0, 4.0]
+        with pytest.raises(InvalidArgument) as caught:
+            open_table(tmp_path / "odd.parquet", **about).load()
+        assert "c4n4ry" not in everything_said(caught.value)
+
+
+def test_a_range_divides_every_type_alike(tmp_path):
+    X = np.random.default_rng(0).uniform(-2, 2, (50, 4)).astype(np.float32)
+    found = []
+    for name, array in (("f4", X), ("f8", X.astype(np.float64))):
+        np.savez(tmp_path / f"{name}.npz", x=array, y=np.arange(50) % 2)
+        found.append(load_npz(tmp_path / f"{name}.npz", classes=2, range=[-2.5, 2.5]).X.tobytes())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("encoding", ["hz", "iso2022_jp", "utf-16", "utf-7", "cp037", "big5"])
+def test_lines_are_read_alone_only_where_an_encoding_lets_them(encoding, tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\n1,0\n")
+    about = {"target": "y", "classes": [0, 1], "numeric": ["a"], "encoding": encoding}
+    with pytest.raises(InvalidArgument, match="encoding"):
+        open_table(tmp_path / "a.csv", **about, unreadable="drop")
+    for fine in ("utf-8", "latin-1", "cp1252", "iso8859-15"):
+        open_table(tmp_path / "a.csv", **about | {"encoding": fine}, unreadable="drop").load()
+
+
+def test_which_file_of_a_folder_comes_first_decides_nothing(tmp_path):
+    rows = pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0], "y": [0, 1]})
+    about = {"target": "y", "classes": [0, 1], "unreadable": "drop"}
+    for name, odd in (("more", {"z": [1.0]}), ("less", {})):
+        folder = tmp_path / name
+        folder.mkdir()
+        one = {"a": [9.0], "y": [1], **odd} | ({"b": [9.0]} if odd else {})
+        parquet.write_table(pa.table(one), folder / "0.parquet")
+        parquet.write_table(rows, folder / "1.parquet")
+        found = open_table(folder, numeric=["a", "b"], **about).load()
+        assert found.rows[-2:].tolist() == [[1.0, 3.0], [2.0, 4.0]]
+        with pytest.raises(InvalidArgument, match="declare the columns"):
+            open_table(folder, **about)
+
+
+def test_a_date_among_instants_that_dask_has_written_as_text():
+    import dask.dataframe as dd
+
+    days = [datetime(2024, 1, 1 + n, 13) for n in range(8)]
+    frames = [
+        pd.DataFrame({"day": cells, "y": 0}) for cells in (days, [*days[:7], date(2024, 1, 8)])
+    ]
+    about = {"target": "y", "classes": [0, 1], "numeric": ["day"], "dates": {"day": "2024-01-01"}}
+    plain, odd = (open_table(dd.from_pandas(f, npartitions=1), **about).load() for f in frames)
+    assert plain.rows[:7].tolist() == odd.rows[:7].tolist() == [[n + 13 / 24] for n in range(7)]
+
+
 CELLS = st.one_of(
     st.none(),
     st.booleans(),
@@ -473,7 +558,7 @@ def test_frames_are_read_as_their_cells_are(cells):
 
 
 def test_one_person_is_one_person_however_the_id_is_stored():
-    alike = [7, 7.0, "7", " 7 ", "7.0", np.int8(7), np.float32(7), Decimal("7.00"), b"7"]
+    alike = [7, 7.0, "7", " 7 ", "7.0", np.int8(7), np.float32(7), Decimal("7.00"), b"7", b"7.0"]
     assert len(set(_cells.ids_of(alike))) == 1
     assert len(set(place_of(alike, KEY))) == 1
     nobody = [None, math.nan, "", "NA", True, 2.0**53, 1j, [7], pd.NaT, Decimal("nan")]

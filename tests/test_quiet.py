@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import logging
 import os
 import pickle
 import pty
@@ -396,3 +397,15 @@ def test_an_interrupt_goes_on_without_its_text():
     assert caught.value.args == ()
     assert caught.value.__suppress_context__
     assert kind_of(SystemExit("private")) == "SystemExit"
+
+
+def test_a_pool_that_begins_in_silence_is_heard_after_it():
+    log, heard = logging.getLogger("tacit.tests.pool"), []
+    log.addHandler(handler := logging.Handler())
+    handler.emit = lambda record: heard.append(record.getMessage())
+    with ThreadPoolExecutor(2) as pool:
+        with quiet():
+            list(pool.map(log.error, ["secret"] * 4))
+        list(pool.map(log.error, ["public"] * 100))
+    log.removeHandler(handler)
+    assert heard == ["public"] * 100

@@ -67,8 +67,7 @@ def plain(column: Any) -> Plain:
         return _of_array(column)
     if isinstance(column, list | tuple | range):
         return Plain(list(column))
-    package = type(column).__module__.partition(".")[0]
-    reader = {"pandas": _of_pandas, "polars": _of_polars, "pyarrow": _of_arrow}.get(package)
+    reader = _READERS.get(_package(column))
     if reader is not None:
         return reader(column)
     if hasattr(column, "__array__"):
@@ -76,18 +75,31 @@ def plain(column: Any) -> Plain:
     return Plain(list(column))
 
 
+def is_column(column: Any) -> bool:
+    """Tell whether it is a column of pandas, Polars or Arrow, which keeps each cell as it is."""
+    return _package(column) in _READERS and not hasattr(column, "columns")
+
+
+def _package(column: Any) -> str:
+    return type(column).__module__.partition(".")[0]
+
+
 def _of_array(column: NDArray[Any]) -> Plain:
     if isinstance(column, np.ma.MaskedArray):
         known = ~np.ma.getmaskarray(column)
         return _with_missing(_of_array(np.asarray(column.data)), known)
-    if column.dtype.kind in "biufM":
+    if column.dtype.kind in "biufM" and not _is_finer(column.dtype):
         return Plain(column)
-    if column.dtype.kind in "OUSc":
+    if column.dtype.kind in "OUScM":
         return Plain(list(column))
     return Plain([_UNREADABLE] * len(column))  # durations, fields
 
 
 def _of_pandas(column: Any) -> Plain:
+    import pandas as pd
+
+    if not isinstance(column, pd.Series):
+        return _of_pandas(pd.Series(column))
     kind = column.dtype
     if isinstance(kind, np.dtype):
         return _of_array(column.to_numpy())
@@ -142,8 +154,23 @@ def _arrow_values(column: Any) -> NDArray[Any] | list[Any]:
     if types.is_integer(kind) or types.is_floating(kind):
         return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False))
     if any(is_kind(kind) for is_kind in _arrow_words()):
-        return list(column.to_pylist())
+        return _arrow_list(column)
     return [_UNREADABLE] * len(column)  # lists, structs: no cell is a number or a word
+
+
+def _arrow_list(column: Any) -> list[Any]:
+    """Return words; where one is no UTF-8, which Arrow does not check, that one stays bytes."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        return [_one_word(cell) for cell in column]
+
+
+def _one_word(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except UnicodeDecodeError:
+        return bytes(cell.as_buffer())
 
 
 def _arrow_words() -> list[Callable[[Any], bool]]:
@@ -199,6 +226,13 @@ class _Unreadable:
 
 
 _UNREADABLE = _Unreadable()
+
+
+_READERS: dict[str, Callable[[Any], Plain]] = {
+    "pandas": _of_pandas,
+    "polars": _of_polars,
+    "pyarrow": _of_arrow,
+}
 
 
 def numbers_of(column: Any, decimal: str = ".") -> tuple[Floats, NDArray[np.bool_]]:
@@ -257,7 +291,7 @@ def number_of(cell: Any, decimal: str = ".") -> float:
     (1000.0, 1.0, 1.5, nan)
     """
     if isinstance(cell, str):
-        word = cell.strip()
+        word = str.strip(cell)
         return _finite(float(word.replace(",", "."))) if _WRITTEN[decimal](word) else math.nan
     if isinstance(cell, np.ndarray) and cell.ndim == 0:
         return number_of(cell.item(), decimal)
@@ -288,7 +322,7 @@ def is_missing(cell: Any) -> bool:
     if cell is None or cell is np.ma.masked or type(cell).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(cell, str):
-        return cell.strip() in MISSING
+        return str.strip(cell) in MISSING
     if isinstance(cell, np.datetime64 | np.timedelta64):
         return bool(np.isnat(cell))
     if isinstance(cell, Decimal):
@@ -338,9 +372,9 @@ def _days_since(times: Any, first: np.datetime64) -> Any:
 def _time_of(cell: Any) -> np.datetime64 | None:
     """Return the date or instant that a cell is; None if it is none."""
     if isinstance(cell, np.datetime64):
-        return None if np.isnat(cell) else cell
+        return None if np.isnat(cell) or _is_finer(cell.dtype) else cell
     if isinstance(cell, str):
-        return _written_day(cell.strip())
+        return _written_time(str.strip(cell))
     if is_missing(cell) or not isinstance(cell, dt.date):
         return None
     try:
@@ -352,13 +386,34 @@ def _time_of(cell: Any) -> np.datetime64 | None:
         return None
 
 
-def _written_day(word: str) -> np.datetime64 | None:
-    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", word, re.ASCII):
+_WRITTEN_TIME = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[ T]([0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?)(Z|[+-][0-9]{2}:[0-9]{2})?)?",
+    re.ASCII,
+)
+
+
+def _written_time(word: str) -> np.datetime64 | None:
+    """Read a day, or an instant of it, as ISO 8601 and Python write them."""
+    found = _WRITTEN_TIME.fullmatch(word)
+    if found is None:
         return None
+    day, clock, zone = found.groups()
     try:
-        return np.datetime64(word, "D")
+        if clock is None:
+            return np.datetime64(day, "D")
+        time = np.datetime64(f"{day}T{clock}", "ns")
     except ValueError:  # the 31st of February
         return None
+    if zone in (None, "Z"):
+        return time
+    east = int(zone[1:3]) * 60 + int(zone[4:6])
+    return time - np.timedelta64(east if zone[0] == "+" else -east, "m")
+
+
+def _is_finer(kind: np.dtype[Any]) -> bool:
+    """Tell whether times are finer than nanoseconds, which reach no day of ours."""
+    return kind.kind == "M" and np.datetime_data(kind)[0] in ("ps", "fs", "as")
 
 
 def words_of(column: Any) -> list[str | None]:
@@ -403,7 +458,7 @@ def word_of(cell: Any) -> str | None:
 
 
 def _text_word(cell: str) -> str:
-    word = str(cell).strip()
+    word = str.strip(cell)
     return word.partition(".")[0] if _WHOLE.fullmatch(word) else word
 
 
@@ -438,7 +493,7 @@ def _text_in(raw: bytes) -> str:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
         return raw.hex()
-    return text.strip() if text.isprintable() else raw.hex()
+    return _text_word(text) if text.isprintable() else raw.hex()
 
 
 _WORDS: tuple[tuple[Any, Callable[[Any], str | None]], ...] = (
@@ -499,7 +554,7 @@ def texts_of(column: Any) -> list[str]:
         A text for each cell. Secret.
     """
     cells, places = plain(column)
-    read = [str(cell).strip() if isinstance(cell, str) else word_of(cell) or "" for cell in cells]
+    read = [str.strip(cell) if isinstance(cell, str) else word_of(cell) or "" for cell in cells]
     return read if places is None else ["" if at < 0 else read[at] for at in places.tolist()]
 
 

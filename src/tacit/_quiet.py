@@ -8,6 +8,7 @@ that runs nothing else gives them up. And `Secret`, which whatever holds private
 
 from __future__ import annotations
 
+import concurrent.futures.thread
 import ctypes
 import logging
 import os
@@ -194,15 +195,26 @@ def _with_original(instead: Callable[..., Any]) -> Callable[..., Any]:
 @_with_original
 def _start_silent(start: Callable[..., None], thread: threading.Thread) -> None:
     """Start a thread that is silent until it ends, also when it fails."""
-    run = thread.run
+    run, of_pool = thread.run, _serves_a_pool(thread)
 
     def silently() -> None:
         del thread.run
+        if of_pool:
+            run()  # it may live on after the silence; what is submitted in silence is done in it
+            return
         _mine.depth = 1
         run()
 
     thread.run = silently  # type: ignore[method-assign]
     start(thread)
+
+
+def _serves_a_pool(thread: threading.Thread) -> bool:
+    """Tell whether a thread only does what is submitted to it: its pool begins it with nothing."""
+    target = getattr(thread, "_target", None)
+    given: tuple[Any, ...] = getattr(thread, "_args", ())
+    plain = getattr(concurrent.futures.thread, "_worker", None)
+    return plain is not None and target is plain and len(given) == 4 and given[2] is None
 
 
 @_with_original

@@ -46,10 +46,11 @@ def test_a_band_holds_its_estimate(d, noise, size):
 @settings(deadline=None, max_examples=30)
 @given(st.sampled_from([1, 10, 60, 1000]), st.floats(0, 1))
 def test_more_noise_makes_a_band_wider(n, share):
-    """Of coins, for which the first bet is made: stakes are others for each noise."""
+    """Of coins, for which the first bet is made; ends are on a grid, and may jump by one step."""
     coins = sums_of(np.arange(n) < share * n)
     bands = [bounded_mean(*coins, noise=noise, size=n) for noise in (0.0, 0.3, 1.0, 3.0, 10.0)]
-    assert (np.diff([band.high - band.low for band in bands]) >= 0).all()
+    widths = [band.high - band.low for band in bands]
+    assert (np.diff(widths) >= -(MEANS[1] - MEANS[0])).all()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.99])

@@ -213,6 +213,18 @@ class TestRunOf02:
         (old / "student.tacit").write_bytes(b"another")
         assert failed(old) == ["student.tacit"]
 
+    def test_a_model_that_was_exchanged_and_noted_is_found_by_the_head(self, old):
+        """Without a seal, a head is about what was noted before it, and about nothing else."""
+        ledger, said = Ledger(old / "run.ledger"), json.loads((old / "statement.json").read_text())
+        (old / "student.tacit").write_bytes(b"another model")
+        for name in ("student.tacit", "statement.json"):
+            if name == "statement.json":
+                now = ledger.statement()
+                text = json.dumps(said | {"head": now.head, "entries": now.entries})
+                (old / name).write_text(text)
+            ledger.publish(sealing.file_sha256(old / name), purpose=f"publish {name}")
+        assert "head: student.tacit" in failed(old, OLD_HEAD)
+
     @pytest.mark.parametrize(
         "claim", [{"assumes": []}, {"covers": "nothing"}, {"epsilon": 0.01}], ids=str
     )

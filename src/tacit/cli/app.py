@@ -130,18 +130,18 @@ def root(
     """Private learning by knowledge transfer."""
 
 
-def main(command: typer.Typer = app) -> None:
+def main(command: typer.Typer | None = None) -> None:
     """Run a command; a warning, or an error raised on purpose, is one line on stderr.
 
     Parameters
     ----------
-    command : Typer
-        `tacit` by default.
+    command : Typer, optional
+        `tacit` by default, with the commands of installed packages.
     """
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
-            (full_app() if command is app else command)()
+            (full_app() if command is None else command)()
     except (TacitError, OSError) as error:
         _say("[bold red]Error:[/]", os_error_text(error) if isinstance(error, OSError) else error)
         codes = (code for kind, code in _CODES.items() if isinstance(error, kind))

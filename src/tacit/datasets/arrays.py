@@ -247,7 +247,9 @@ def _scaled(rows: NDArray[Any], declared: Sequence[float] | None) -> NDArray[Any
     low, high = finite(range=declared[0]), finite(range=declared[1])
     if not low < high:
         raise refuse("range", declared, "[low, high] with low below high")
-    return ((rows - low) / (high - low)).clip(0, 1).astype(np.float32)
+    # As float64 first: in single precision the same number would round otherwise.
+    fractions = (rows.astype(np.float64) - low) / (high - low)
+    return fractions.clip(0, 1).astype(np.float32)
 
 
 def _image_shape(X: NDArray[Any], declared: Shape | None) -> Shape | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import importlib
 import io
 import itertools
 import json
@@ -309,7 +310,11 @@ def _dataset(table: Any, name: str) -> Batches:
         return [_RowGroups(tuple(some)) for some in _row_groups(table)]
 
     state = partial(_files_of, table)
-    return Batches(name, list(table.schema.names), opened, _record, cut=cut, state=state)
+    # Of all files: which one comes first decides nothing.
+    fragments = (each.physical_schema for each in table.get_fragments())
+    schemas = read_file(name, "table", lambda: [table.schema, *fragments])
+    names = list(dict.fromkeys(itertools.chain.from_iterable(each.names for each in schemas)))
+    return Batches(name, names, opened, _record, cut=cut, state=state)
 
 
 def _files_of(table: Any) -> tuple[Any, ...]:
@@ -451,8 +456,13 @@ def _csv(path: Path, text: TextFormat, by_line: bool) -> Batches:
 
 def _refuse_wide(encoding: str) -> None:
     """Refuse an encoding in which an odd byte of one line changes how the next ones are read."""
-    if _LINES_ALONE.encode(encoding) != _LINES_ALONE.encode("ascii"):
-        raise refuse("encoding", encoding, "one that has ASCII in single bytes, such as UTF-8")
+    name = codecs.lookup(encoding).name
+    table = hasattr(
+        importlib.import_module(f"encodings.{name.replace('-', '_')}"), "decoding_table"
+    )
+    alone = table or name in ("utf-8", "ascii", "iso8859-1")  # others may shift for whole lines
+    if not alone or _LINES_ALONE.encode(encoding) != _LINES_ALONE.encode("ascii"):
+        raise refuse("encoding", encoding, "UTF-8, or one with a byte for each character")
 
 
 @dataclass(frozen=True, slots=True)

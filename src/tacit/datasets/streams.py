@@ -458,6 +458,10 @@ def open_table(
     _check_executor(executor)
     table = batches_of(source, text, by_line=unreadable == "drop")
     if numeric is None and categorical is None:
+        if unreadable == "drop":  # one record's file could bring a column, and all others lack it
+            raise InvalidArgument(
+                'Expected numeric= or categorical= to declare the columns with unreadable="drop".'
+            )
         unused = {target, groups, *ignored}
         numeric = [name for name in table.names if name not in unused]
     roles = roles_of(

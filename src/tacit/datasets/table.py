@@ -584,7 +584,7 @@ def as_dataset(
         classes,
         name,
         columns=roles.columns or None,
-        groups=None if whole.ids is None else np.array(whole.ids, dtype=str),
+        groups=None if whole.ids is None else np.array(whole.ids, dtype=object),
         n_train=len(parts[0].X) if len(parts) > 1 else None,
         target_range=target_range,
     )

@@ -90,7 +90,7 @@ def load_texts(
     )
     block = read_table(source, Roles(target, (), groups), written, target_of(declared, None))
     called = Path(source).name.partition(".")[0] if name is None else name
-    groups_of = None if block.ids is None else np.array(block.ids, dtype=str)
+    groups_of = None if block.ids is None else np.array(block.ids, dtype=object)
     about: dict[str, Any] = {"groups": groups_of, "described_by": described_by}
     return Dataset(X, block.targets, declared, called, **about)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from tacit._cells import frame_columns, number_of, numbers_of, word_of, words_of
+from tacit._cells import frame_columns, is_column, number_of, numbers_of, word_of, words_of
 from tacit._checks import (
     Floats,
     column_names,
@@ -291,7 +291,9 @@ def read_rows(
         rows = Rows(_rows_of_list(X, width, name))
     else:
         names = column_names(X)
-        rows = Rows(_rows_of_array(X, as_stored, name), None if names is None else _texts(names))
+        rows = Rows(
+            _rows_of_array(X, width, as_stored, name), None if names is None else _texts(names)
+        )
     if width is not None and rows.values.shape[1] != width:
         raise InvalidArgument(f"Expected {name} of shape (rows, {width}).")
     if not rows.values.shape[1]:
@@ -335,12 +337,14 @@ def _is_row(row: Any) -> bool:
     return isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1)
 
 
-def _rows_of_array(X: Any, as_stored: bool, name: str) -> NDArray[Any]:
+def _rows_of_array(X: Any, width: int | None, as_stored: bool, name: str) -> NDArray[Any]:
     if hasattr(X, "toarray"):
         raise InvalidArgument(
             f"Expected dense {name}. Sparse data is not supported; use .toarray()."
         )
     array = _as_array(X, name)
+    if array.ndim == 1 and array.dtype.kind == "O" and any(map(_is_row, array)):
+        return _rows_of_list(list(array), width, name)  # of which one has another length
     if array.ndim != 2:
         raise InvalidArgument(_SHAPE.format(name=name))
     if isinstance(array, np.ma.MaskedArray) or array.dtype.kind not in "biuf":
@@ -365,6 +369,8 @@ def _one_column(y: Any) -> Any:
     if hasattr(y, "toarray"):
         raise InvalidArgument("Expected dense y. Sparse data is not supported; use .toarray().")
     if isinstance(y, list | tuple | range):
+        return y
+    if is_column(y):  # as it is: an array of it has one type for all, which one hole decides
         return y
     if not hasattr(y, "ndim") and hasattr(y, "__array__"):
         y = np.asarray(y)
@@ -407,7 +413,7 @@ def read_stack(stack: Any, shape: tuple[int, ...] | None = None, *, name: str) -
                 found[place] = part
         return found
     array = _as_array(stack, name)
-    if array.dtype.kind not in "biufO" or array.ndim < 1:
+    if array.dtype.kind not in "biufcO" or array.ndim < 1:
         raise InvalidArgument(f"Expected {name} to be an array of numbers.")
     if shape is not None and array.shape[1:] != shape:
         raise InvalidArgument(f"Expected {name} of shape (n, {', '.join(map(str, shape))}).")
@@ -425,7 +431,7 @@ def _one_array(entry: Any) -> NDArray[np.float32]:
 def _single(array: NDArray[Any]) -> NDArray[np.float32]:
     if array.dtype == np.float32:
         return np.ascontiguousarray(array)  # the same, without the way
-    if array.dtype.kind == "O":
+    if array.dtype.kind in "cO":
         array = numbers_of(array.reshape(-1))[0].reshape(array.shape)
     with np.errstate(all="ignore"):  # too large a number becomes infinite, and is unreadable
         return own_floats(voxels=array).astype(np.float32)

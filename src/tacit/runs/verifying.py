@@ -284,11 +284,18 @@ def _head_checks(found: _Found, seals: Sequence[Entry], head: str) -> Iterator[C
             says = f"is not the one that you gave: entry {held[0].sequence} seals no such run"
         yield Check(HEAD, False, says)
         return
-    newest = seals[-1].hash if seals else head
+    newest = seals[-1].hash if seals else ""
     if head == newest:
         yield Check(HEAD, True, "is the one that you gave")
         return
-    yield Check(HEAD, True, f"the one that you gave is older; by now it is {newest}")
+    if newest:
+        yield Check(HEAD, True, f"the one that you gave is older; by now it is {newest}")
+    else:
+        yield Check(HEAD, True, "is one of this ledger, from before there were seals")
+        for name in {*PUBLISHED, *files_of(found.folder)} - {STATEMENT} - listed.keys():
+            if (found.folder / name).exists():
+                says = "was noted after the head that you gave, which says nothing of it"
+                yield Check(f"{HEAD}: {name}", False, says)
     for name, known in listed.items():
         path = found.folder / name
         if path.is_file() and file_sha256(path, newest) == known:
