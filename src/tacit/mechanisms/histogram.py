@@ -74,11 +74,6 @@ class ScoredRecords(Secret):
         From `score_bins`. A record whose class or bin is not in the table is not counted.
     units : array of shape (records,), optional
         Whose each record is: integers, strings or bytes. By default each record is a unit.
-
-    Examples
-    --------
-    >>> ScoredRecords(np.array([0, 1]), np.array([3, 5]))
-    ScoredRecords(secret)
     """
 
     classes: Integers

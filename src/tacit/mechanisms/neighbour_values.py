@@ -117,7 +117,7 @@ class SampledLabels(_Sums):
 
     @property
     def noise_multiplier(self) -> float:
-        """sigma / (votes_per_unit sqrt(2 tau))."""
+        """Sigma over votes_per_unit sqrt(2 tau)."""
         return self.sigma / (self.votes_per_unit * math.sqrt(2 * self.tau))
 
     def weights(self, n_labels: int) -> Integers:
@@ -252,7 +252,7 @@ class SampledMean(_Sums):
 
     @property
     def noise_multiplier(self) -> float:
-        """sigma k / (votes_per_unit (high - low))."""
+        """Sigma over votes_per_unit (high - low)/k."""
         return self._relative_sigma / (2 * self.votes_per_unit)
 
     def release(self, answers: Any, noise: Noise) -> Release:

@@ -236,7 +236,7 @@ class _Votes(ClassNeighbours, GaussianNeighbours):
 
     @property
     def noise_multiplier(self) -> float:
-        """sigma / (sqrt(2) votes_per_unit): so many votes are added, and as many displaced."""
+        """Sigma over sqrt(2) votes_per_unit: so many votes are added, and as many displaced."""
         return self.sigma / (math.sqrt(2) * self.votes_per_unit)
 
     def reading(self) -> VoteReading:
@@ -355,11 +355,6 @@ class SampledVotes(_Votes):
     Gaussian rounded to the integers, exactly sampled. A plan needs n_classes. Unit: one with at
     most `votes_per_unit` records among a query's neighbours. Proof:
     docs/theory/private-knn.md#noisy-plurality-and-histogram.
-
-    Examples
-    --------
-    >>> round(SampledVotes(sigma=20, k=300).gaussian_cost(), 9) == 2 / 20**2
-    True
     """
 
     name: ClassVar[str] = "sampled-votes"

@@ -68,11 +68,6 @@ class Contributions(Secret):
     Each vector must depend on its own record and on public data only, bit for bit, whatever else
     is in `rows`. A vector longer than 1 is shortened; one that is not finite counts as 0. Only a
     block of records is in memory at a time.
-
-    Examples
-    --------
-    >>> Contributions(2, lambda rows: np.eye(2)[rows], lambda rows: np.eye(3)[rows])
-    Contributions(secret)
     """
 
     n_records: int

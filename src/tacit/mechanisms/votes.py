@@ -56,11 +56,6 @@ class VoteReading:
         Threshold and deviation of a noisy check that every answered query has passed.
     at_most : float, optional
         A label is right with no more than this probability, whatever the noise.
-
-    Examples
-    --------
-    >>> VoteReading.gaussian(2.0).below(np.array([0.0])).tolist()
-    [0.5]
     """
 
     quantile: Callable[[Floats], Floats]
@@ -615,12 +610,6 @@ class NoisyVotes(GaussianVotes):
     Its worst case is that of `GNMax(sigma)`, whose label is only a post-processing of it; there is
     no cheaper data-dependent price. Whole votes only. Unit: whatever a teacher's shard holds the
     records of.
-
-    Examples
-    --------
-    >>> from tacit import InsecureNoise
-    >>> NoisyVotes(sigma=2).release([[0, 50], [49, 1]], InsecureNoise(0)).values.shape
-    (2, 2)
     """
 
     name: ClassVar[str] = "noisy-votes"
