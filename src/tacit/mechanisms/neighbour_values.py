@@ -92,8 +92,8 @@ class SampledLabels(_Sums):
     Targets are 0/1 vectors. Either way of clipping leaves a norm of at most sqrt(tau), and because
     votes are never negative a displaced record moves the sum by L2 <= sqrt(2 tau). Only the counts
     of ones are released; counts of zeros would cost as much again (erratum to the public code).
-    Unit: one with at most `votes_per_unit` records among a query's neighbours. Proof:
-    docs/theory/private-knn.md#several-labels.
+    Unit: one with at most `votes_per_unit` records among a query's neighbours.
+    Proof: docs/theory/private-knn.md#several-labels.
 
     Examples
     --------

@@ -353,8 +353,8 @@ class SampledVotes(_Votes):
     -----
     It costs what `SampledMax` costs, whose label is a post-processing of it; the noise is a
     Gaussian rounded to the integers, exactly sampled. A plan needs n_classes. Unit: one with at
-    most `votes_per_unit` records among a query's neighbours. Proof:
-    docs/theory/private-knn.md#noisy-plurality-and-histogram.
+    most `votes_per_unit` records among a query's neighbours.
+    Proof: docs/theory/private-knn.md#noisy-plurality-and-histogram.
     """
 
     name: ClassVar[str] = "sampled-votes"
@@ -535,8 +535,8 @@ class NoisyScreening(ClassNeighbours):
     If max_j votes_j + N(0, sigma_screen^2) >= threshold, release argmax_j votes_j + N(0, sigma^2)
     of the votes of *another* Poisson sample, else -1. With one sample for both, as in the paper,
     the pair would show more than the two amplified costs add up to. A plan needs n_classes. Unit:
-    one with at most `votes_per_unit` records among a query's neighbours. Proof:
-    docs/theory/private-knn.md#noisy-screening.
+    one with at most `votes_per_unit` records among a query's neighbours.
+    Proof: docs/theory/private-knn.md#noisy-screening.
 
     Examples
     --------

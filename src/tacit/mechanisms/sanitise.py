@@ -148,8 +148,8 @@ class Sanitise(ReleasedOnce):
     (1) log max(SS, scale_floor) + N(0, sigma_log^2) gives SS_upper, which holds except with
     probability delta_scale; (2) cost + N(0, (sigma SS_upper)^2) gives an upper bound, except with
     probability delta_value. Every parameter, the order included, must be chosen without the data.
-    Rounding to the grids is paid for by more noise. Unit: one teacher. Proof:
-    docs/theory/smooth-sensitivity.md#two-stages-sanitise.
+    Rounding to the grids is paid for by more noise. Unit: one teacher.
+    Proof: docs/theory/smooth-sensitivity.md#two-stages-sanitise.
 
     Examples
     --------

@@ -140,8 +140,8 @@ class SharedVotes(SharedTotal, GaussianVotes):
     -----
     mu^2 = 2 votes_per_unit^2/sigma^2 a query against whoever knows everything but this
     aggregator's noise: the price of `NoisyVotes(sigma)`. The opened total has deviation sqrt(2)
-    sigma. Unit: whatever a teacher's shard holds the records of. Proof:
-    docs/theory/federation.md#two-aggregators.
+    sigma. Unit: whatever a teacher's shard holds the records of.
+    Proof: docs/theory/federation.md#two-aggregators.
 
     Examples
     --------

@@ -419,8 +419,8 @@ class GNMax(SoftVoteMechanism, GaussianVotes):
     Notes
     -----
     One query costs order/sigma^2, or mu^2 = 2/sigma^2; m votes a unit cost m^2 times as much.
-    Unit: whatever a teacher's shard holds the records of. Hard votes or `SoftVotes`. Proof:
-    docs/theory/gaussian.md#sensitivities.
+    Unit: whatever a teacher's shard holds the records of. Hard votes or `SoftVotes`.
+    Proof: docs/theory/gaussian.md#sensitivities.
 
     Examples
     --------

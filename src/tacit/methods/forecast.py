@@ -1,9 +1,8 @@
 """What public numbers predict of a run before anything is spent: whether it can learn at all.
 
 `fit` refuses a hopeless run unless `Checks(allow_hopeless=True)`. T voters who agree on one of K
-classes, noise sigma, Q queries: s = T sqrt(Q/K)/sigma deviations pooled over a class, p = E_z
-Phi(s + z)^(K - 1), and kappa = (p - 1/K)/(1 - 1/K) is the most that releases carry beyond
-guessing.
+classes, with noise sigma on Q queries, are s = T sqrt(Q/K)/sigma deviations ahead a class. With
+p = E_z Phi(s + z)^(K - 1), at most kappa = (p - 1/K)/(1 - 1/K) is learned beyond guessing.
 """
 
 from __future__ import annotations
