@@ -592,12 +592,7 @@ class GaussianMean(MeanOfCodes):
         return steps + noise.rounded_gaussian_steps(self.deviation, self.grid, steps.shape)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a teacher far on one side, and far on the other.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield a teacher far on one side, and far on the other."""
         teachers, moved = self.n_teachers, self.votes_per_unit
         reach = moved * self.radius / teachers
         shift = -reach, 2 * reach, self.sigma
@@ -647,30 +642,14 @@ class UnitMean(GaussianMean):
     def release(
         self, answers: Any, noise: Noise, *, centres: Public = None, weights: Public = None
     ) -> Release:
-        """Return noisy mean codes (queries, length), as `GaussianMean.release` does.
-
-        Parameters
-        ----------
-        answers, noise, centres, weights
-            As in `GaussianMean.release`.
-
-        Returns
-        -------
-        Release
-            `values` of shape (queries, length); public.
-        """
+        """Return noisy mean codes (queries, length), as `GaussianMean.release` does."""
         return self._release(answers, noise, (centres, weights))
 
     def _read(self, answers: Any) -> TeacherCodes:
         return teacher_codes(answers)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit that is there, and one that is not, beside one that always is.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield a unit that is there, and one that is not, beside one that always is."""
         shift = 0.0, self.radius / self.n_teachers, self.sigma
         yield self._audit_case((WILD, 2), (0.0, 1), shift)
 
@@ -827,12 +806,7 @@ class DistributedGaussianMean(MeanOfCodes):
         return present
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield `GaussianMean`'s cases in the total, with as many teachers missing as may be.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield `GaussianMean`'s cases in the total, with as many teachers missing as may be."""
         present = self.n_teachers - self.dropouts
         spread = self.deviation * math.sqrt(present / self.honest) / present
         shift = -self.radius / present, 2 * self.radius / present, spread

@@ -171,12 +171,7 @@ class ScoreHistogram(ExactlySummed):
         return table.reshape(self.shape)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield one record in a cell, or a person's four records there; against none.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield one record in a cell, or a person's four records there; against none."""
         small(**{"classes x bins": self.classes * self.bins})
         nobody = ScoredRecords(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         cell = (1.0,) + (0.0,) * (self.classes * self.bins - 1)

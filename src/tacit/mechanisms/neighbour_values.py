@@ -153,18 +153,7 @@ class SampledLabels(_Sums):
         return labels.astype(np.int64)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return noisy clipped counts (queries, labels); some are negative.
-
-        Parameters
-        ----------
-        answers, noise
-            The neighbours of each query, secret; the noise of an open grant.
-
-        Returns
-        -------
-        Release
-            `values` of shape (queries, labels), multiples of 2^-20; public.
-        """
+        """Return noisy clipped counts (queries, labels); some are negative."""
         entry = admit(noise)
         n_labels = self._targets(answers, None).shape[1]
         weights = self.weights(n_labels)
@@ -178,12 +167,7 @@ class SampledLabels(_Sums):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit that has half of the labels, among others that have the other half.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield a unit that has half of the labels, among others that have the other half."""
         small(k=self.k, tau=self.tau)
         half = max(1, math.floor(self.tau) if self.clip == "l1" else math.ceil(self.tau))
         each = self.tau / half
@@ -256,18 +240,7 @@ class SampledMean(_Sums):
         return self._relative_sigma / (2 * self.votes_per_unit)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one noisy clipped mean per query; some lie outside [low, high].
-
-        Parameters
-        ----------
-        answers, noise
-            The neighbours of each query, secret; the noise of an open grant.
-
-        Returns
-        -------
-        Release
-            `values` of shape (queries,); public.
-        """
+        """Return one noisy clipped mean per query; some lie outside [low, high]."""
         entry = admit(noise)
         middle = self.low + self._half
 
@@ -281,12 +254,7 @@ class SampledMean(_Sums):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit at one end of the range, among others at the other.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield a unit at one end of the range, among others at the other."""
         small(k=self.k)
         by = self.votes_per_unit * (self.high - self.low) / self.k
         shift = Shift((1.0,), self.low, by, self.sigma, self.sampling_rate)
@@ -370,33 +338,12 @@ class SampledMedian(NeighbourMechanism):
         return np.asarray(np.rint(_TOP * np.exp(-depth)), dtype=np.int64)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query: the exponential mechanism on a Poisson sample; public.
-
-        Parameters
-        ----------
-        orders, **sizes
-            Renyi orders above 1; sizes of the plan, which do not matter here.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Worst case for one query: the exponential mechanism on a Poisson sample; public."""
         values = sampled_exponential_rdp(self.epsilon_per_query, self.sampling_rate, orders)
         return RdpCurve(orders, values)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one grid point per query.
-
-        Parameters
-        ----------
-        answers, noise
-            The neighbours of each query, secret; the noise of an open grant.
-
-        Returns
-        -------
-        Release
-            `values` of shape (queries,), points of the grid; public.
-        """
+        """Return one grid point per query."""
         entry = admit(noise)
         points, weights = self.points, self.weights()
         values = np.empty(self._answers(answers).n_queries)
@@ -411,12 +358,6 @@ class SampledMedian(NeighbourMechanism):
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield a unit below all points, which moves the balance at the lowest of them.
 
-        Yields
-        ------
-        Suspicion
-
-        Notes
-        -----
         Without sampling: from (-2c, 0) at the lower and the upper points to (0, 2c). On a sample,
         from (-k, k) to (-k + 2c, k) if the table of weights reaches that far; else the unit is
         alone.

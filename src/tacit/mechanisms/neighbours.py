@@ -318,12 +318,7 @@ class SampledMax(_Votes):
         return labels
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit that is alone, or that displaces a vote for the leading class.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield a unit that is alone, or that displaces a vote for the leading class."""
         small(k=self.k)
         one, votes = Plan(self, 1, n_classes=2), self.votes_per_unit
         spread = math.sqrt(2) * self.sigma
@@ -388,12 +383,7 @@ class SampledVotes(_Votes):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the difference of two counts, where all others vote for the second.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield the difference of two counts, where all others vote for the second."""
         small(k=self.k)
         votes, spread = self.votes_per_unit, math.sqrt(2) * self.sigma
         shift = Shift((1.0, -1.0), -self.k, 2 * votes, spread, self.sampling_rate)
@@ -481,37 +471,17 @@ class ScreeningCheck(ClassNeighbours):
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case over every value of the statistic, exactly amplified; public.
-
-        Parameters
-        ----------
-        orders, **sizes
-            Renyi orders above 1; sizes of the plan, which do not matter here.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Worst case over every value of the statistic, exactly amplified; public."""
         check = self.k, self.threshold, self.sigma
         sample = self.sampling_rate, orders, self.votes_per_unit
         return RdpCurve(orders, privacy.sampled_threshold_rdp(*check, *sample))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = (votes_per_unit/sigma)^2 without sampling, else None; public.
-
-        Returns
-        -------
-        float or None
-        """
+        """mu^2 = (votes_per_unit/sigma)^2 without sampling, else None; public."""
         return None if self.sampling_rate < 1.0 else (self.votes_per_unit / self.sigma) ** 2
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a check that the unit's votes, or those that it displaces, decide.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield a check that the unit's votes, or those that it displaces, decide."""
         return _checks("the check", self, self.sigma, (labelled(1),))
 
 
@@ -604,47 +574,22 @@ class NoisyScreening(ClassNeighbours):
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query, screened and possibly answered; public.
-
-        Parameters
-        ----------
-        orders, **sizes
-            Renyi orders above 1; sizes of the plan, which do not matter here.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Worst case for one query, screened and possibly answered; public."""
         check, answer = (self.k, self.threshold, self.sigma_screen), self.answer.cost(orders).values
         sample = self.sampling_rate, orders, self.votes_per_unit
         return RdpCurve(orders, privacy.sampled_screening_rdp(*check, answer, *sample))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 of one query that is checked and answered, without sampling; else None; public.
-
-        Returns
-        -------
-        float or None
-        """
+        """mu^2 of one query that is checked and answered, without sampling; else None; public."""
         check, answer = self.check.gaussian_cost(), self.answer.gaussian_cost()
         return None if check is None or answer is None else check + answer
 
     def reading(self) -> VoteReading:
-        """Gaussian noise, where a check was passed; public.
-
-        Returns
-        -------
-        VoteReading
-        """
+        """Gaussian noise, where a check was passed; public."""
         return VoteReading.gaussian(self.sigma, check=(self.threshold, self.sigma_screen))
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield what decides the check and, without sampling, what decides the answer.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield what decides the check and, without sampling, what decides the answer."""
         events = labelled(0, 1), labelled(0)
         yield from _checks("check and answer", self, self.sigma_screen, events)
         if self.sampling_rate == 1:

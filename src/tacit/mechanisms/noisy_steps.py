@@ -199,63 +199,24 @@ class NoisySteps(Mechanism):
         return ROOM / 2 / power_of_two_above(math.sqrt(dimension))
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case of one step: the Poisson-subsampled Gaussian; public.
-
-        Parameters
-        ----------
-        orders, **sizes
-            Renyi orders above 1; sizes of the plan, which do not matter here.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Worst case of one step: the Poisson-subsampled Gaussian; public."""
         values = poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
         return RdpCurve(orders, np.minimum(values, gaussian_rdp(self.noise_multiplier, orders)))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each step: no data-dependent price is amplified by sampling.
-
-        Parameters
-        ----------
-        answers, orders
-            The training run, secret; Renyi orders above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each step.
-        """
+        """Return the worst case for each step: no data-dependent price is amplified by sampling."""
         return self.cost(orders).batch(_checked(answers).steps)
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/noise_multiplier^2 of one step without sampling, else None; public.
-
-        Returns
-        -------
-        float or None
-        """
+        """mu^2 = 1/noise_multiplier^2 of one step without sampling, else None; public."""
         return self.noise_multiplier**-2 if self.sampling_rate == 1 else None
 
     def sampled_gaussian(self) -> tuple[float, float]:
-        """Return noise multiplier and sampling rate: a loss distribution composes them; public.
-
-        Returns
-        -------
-        tuple of float
-        """
+        """Return noise multiplier and sampling rate: a loss distribution composes them; public."""
         return self.noise_multiplier, self.sampling_rate
 
     def accept(self, answers: Any, *, queries: int, n_classes: int | None, **_: Any) -> None:
-        """Raise unless the run has as many steps as the plan priced.
-
-        Parameters
-        ----------
-        answers : PrivateSteps
-            The training run; secret.
-        queries, n_classes, **_
-            Of the plan: as many queries as steps, no classes.
-        """
+        """Raise unless the run has as many steps as the plan priced."""
         if n_classes is not None:
             raise refuse("n_classes", n_classes, f"omitted: sums of {self.name} have no classes")
         if (steps := _checked(answers).steps) != queries:
@@ -314,12 +275,6 @@ class NoisySteps(Mechanism):
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield two steps with a unit and without it, one run for each trial.
 
-        Yields
-        ------
-        Suspicion
-
-        Notes
-        -----
         The runs share one release, one number each, and no unit, so they are independent.
         """
         one = Plan(self, _AUDITED_STEPS)

@@ -246,46 +246,20 @@ class Sanitise(ReleasedOnce):
         return answers
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Two Gaussian releases: order * mu^2 / 2; public.
-
-        Parameters
-        ----------
-        orders, **sizes
-            Renyi orders above 1; sizes of the plan, which do not matter here.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Two Gaussian releases: order * mu^2 / 2; public."""
         return RdpCurve(orders, privacy.gaussian_rdp(1 / math.sqrt(self.gaussian_cost()), orders))
 
     def gaussian_cost(self) -> float:
-        """beta^2/sigma_log^2 + 1/sigma^2; public.
-
-        Returns
-        -------
-        float
-        """
+        """beta^2/sigma_log^2 + 1/sigma^2; public."""
         return self.price().mu_squared
 
     def confidence_delta(self) -> float:
-        """delta_value + delta_scale; public.
-
-        Returns
-        -------
-        float
-        """
+        """delta_value + delta_scale; public."""
         return self.price().delta
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield neighbours that differ in the scale alone, in the cost alone, and in both.
 
-        Yields
-        ------
-        Suspicion
-
-        Notes
-        -----
         The smooth sensitivity of one is e^beta times the other's; the costs differ by the smaller
         one.
         """

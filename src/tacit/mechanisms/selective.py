@@ -87,18 +87,7 @@ class ThresholdCheck(SoftVoteMechanism):
         return noisy >= self.threshold
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return 1 for each query that passes, else 0.
-
-        Parameters
-        ----------
-        answers, noise
-            Votes (queries, classes) or `SoftVotes`, secret; the noise of an open grant.
-
-        Returns
-        -------
-        Release
-            `labels`, 0 or 1 for each query; public.
-        """
+        """Return 1 for each query that passes, else 0."""
         entry = admit(noise)
         top = rounded_half_up(self.votes(answers).max(axis=1))
         labels = self.passes(top, noise).astype(np.int64)
@@ -129,32 +118,12 @@ class ThresholdCheck(SoftVoteMechanism):
         return math.floor(n_teachers / at_least(2, n_classes=n_classes) + 0.5), n_teachers
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case over every value of the statistic, exact; public.
-
-        Parameters
-        ----------
-        orders, **sizes
-            Renyi orders above 1; `n_teachers` and `n_classes`: the statistic's range.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Worst case over every value of the statistic, exact; public."""
         check = self.threshold, self.sigma, *self.range(**sizes)
         return RdpCurve(orders, privacy.threshold_rdp_worst(*check, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query's bit. Secret.
-
-        Parameters
-        ----------
-        answers, orders
-            Votes (queries, classes) or `SoftVotes`, secret; Renyi orders above 1.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Data-dependent cost of each query's bit. Secret."""
         votes = self.votes(answers)
         low, high = self.range(round(float(votes[0].sum())), votes.shape[1])
         top = rounded_half_up(votes.max(axis=1))
@@ -162,21 +131,11 @@ class ThresholdCheck(SoftVoteMechanism):
         return RdpCurve(orders, privacy.threshold_rdp(*check, lowest=low, highest=high))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/sigma^2; public.
-
-        Returns
-        -------
-        float
-        """
+        """mu^2 = 1/sigma^2; public."""
         return 1 / self.sigma**2
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a check that almost always passes, and one that a single vote decides.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield a check that almost always passes, and one that a single vote decides."""
         small(threshold=self.threshold)
         size = max(2, round(self.threshold))
         for delta in AUDIT_DELTAS:
@@ -314,27 +273,12 @@ class ConfidentGNMax(_Selective):
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query, check and possible answer. Secret.
-
-        Parameters
-        ----------
-        answers, orders
-            Votes (queries, classes) or `SoftVotes`, secret; Renyi orders above 1.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Data-dependent cost of each query, check and possible answer. Secret."""
         top = rounded_half_up(self.votes(answers).max(axis=1))
         return self._secret_cost(answers, top, orders)
 
     def reading(self) -> VoteReading:
-        """Gaussian noise, where a check was passed; public.
-
-        Returns
-        -------
-        VoteReading
-        """
+        """Gaussian noise, where a check was passed; public."""
         return VoteReading.gaussian(self.sigma_answer, check=(self.threshold, self.sigma_check))
 
 
@@ -430,23 +374,12 @@ class InteractiveGNMax(_Selective):
         return self._secret_cost(answers, top, orders)
 
     def reading(self) -> VoteReading:
-        """Gaussian noise, or the student's own label: a release does not show which; public.
-
-        Returns
-        -------
-        VoteReading
-        """
+        """Gaussian noise, or the student's own label: a release does not show which; public."""
         return VoteReading.gaussian(self.sigma_answer, at_most=self.confidence)
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield `ConfidentGNMax`'s cases, with a student that is sure of class 1.
 
-        Yields
-        ------
-        Suspicion
-
-        Notes
-        -----
         It disagrees with as many teachers as vote for class 0; its own label shows that the check
         failed.
         """

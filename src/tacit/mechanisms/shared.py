@@ -90,20 +90,7 @@ class SharedTotal(Mechanism):
         return noisy
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return the sum of shares plus this aggregator's noise, mod 2^64.
-
-        Parameters
-        ----------
-        answers : array of uint64 of shape (queries, numbers)
-            The sum of the sites' shares here; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`.
-
-        Returns
-        -------
-        Release
-            `shares`: to be opened once, for the same sites as the other aggregator's.
-        """
+        """Return the sum of shares plus this aggregator's noise, mod 2^64."""
         entry = admit(noise)
         noisy = self._noisy(summed_shares(answers), noise)
         return Release(self, shares=noisy, entry=entry, secure=noise.secure)
@@ -167,59 +154,25 @@ class SharedVotes(SharedTotal, GaussianVotes):
             raise refuse("sigma", self.sigma, "at least 4 votes")
 
     def noise_in_steps(self) -> float:
-        """Return sigma: a step is one vote; public.
-
-        Returns
-        -------
-        float
-        """
+        """Return sigma: a step is one vote; public."""
         return self.sigma
 
     def opened(
         self, total: Integers, *, teachers: int = 0, centres: Public = None, weights: Public = None
     ) -> Floats:
-        """Return noisy counts, whole numbers; some are negative; public.
-
-        Parameters
-        ----------
-        total, teachers, centres, weights
-            The total (queries, classes), public; the others are not used.
-
-        Returns
-        -------
-        array of floats of shape (queries, classes)
-        """
+        """Return noisy counts, whole numbers; some are negative; public."""
         if centres is not None or weights is not None:
             raise InvalidArgument("Expected neither centres nor weights: votes have none.")
         return total.astype(np.float64)
 
     def votes(self, answers: Any) -> Shares:
-        """Return the answers, which are a sum of shares.
-
-        Parameters
-        ----------
-        answers : array of uint64 of shape (queries, classes)
-            The sum of the sites' shares; secret.
-
-        Returns
-        -------
-        array of uint64
-            The same.
-        """
+        """Return the answers, which are a sum of shares."""
         return summed_shares(answers)
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise unless the shares have as many rows and classes as the plan priced.
-
-        Parameters
-        ----------
-        answers : array of uint64 of shape (queries, classes)
-            The sum of the sites' shares; secret.
-        queries, n_teachers, n_classes
-            Of the plan; n_teachers must be None: a share does not show it.
-        """
+        """Raise unless the shares have as many rows and classes as the plan priced."""
         if n_teachers is not None:
             raise refuse("n_teachers", n_teachers, "omitted: a share does not show it")
         shares = self._accept(answers, queries)
@@ -227,21 +180,11 @@ class SharedVotes(SharedTotal, GaussianVotes):
             raise InvalidArgument(f"Expected shares for the {n_classes} classes of the plan.")
 
     def reading(self) -> VoteReading:
-        """Gaussian noise of sqrt(2) sigma on each count: that of both aggregators; public.
-
-        Returns
-        -------
-        VoteReading
-        """
+        """Gaussian noise of sqrt(2) sigma on each count: that of both aggregators; public."""
         return VoteReading.gaussian(math.sqrt(2) * self.sigma)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield what one aggregator sees of the other's sum: the counts plus one noise.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield what one aggregator sees of the other's sum: the counts plus one noise."""
         votes = self.votes_per_unit
         small(votes_per_unit=votes)
         first, second = (votes + 1, 1), (1, votes + 1)
@@ -313,73 +256,33 @@ class SharedCodes(SharedTotal, BoundedCodes):
         return self.votes_per_unit * self.RADII * self.radius
 
     def noise_in_steps(self) -> float:
-        """Return n_teachers sigma in steps of the grid, a power of two: the quotient is exact.
-
-        Returns
-        -------
-        float
-            Public.
-        """
+        """Return n_teachers sigma in steps of the grid, a power of two: the quotient is exact."""
         return self.deviation / self.grid
 
     def opened(
         self, total: Integers, *, teachers: int = 0, centres: Public = None, weights: Public = None
     ) -> Floats:
-        """Return noisy mean codes of an opened total; public.
-
-        Parameters
-        ----------
-        total, teachers, centres, weights
-            As in `SharedTotal.opened`; teachers is the divisor, and required.
-
-        Returns
-        -------
-        array of floats of shape (queries, length)
-        """
+        """Return noisy mean codes of an opened total; public."""
         if not 0 < count(teachers=teachers) <= self.n_teachers:
             raise refuse("teachers", teachers, f"at most {self.n_teachers}")
         frame = public_frame(centres, weights, (total.shape[0], total.shape[1]))
         return frame.back(np.asarray(total * (self.grid / teachers)))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each bound: shares show nothing that would lower it.
-
-        Parameters
-        ----------
-        answers, orders
-            The sum of the sites' shares, secret; Renyi orders above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each bound.
-        """
+        """Return the worst case for each bound: shares show nothing that would lower it."""
         return self.cost(orders).batch(len(summed_shares(answers)) // self.joint)
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise unless the shares have as many bounds as the plan priced.
-
-        Parameters
-        ----------
-        answers : array of uint64 of shape (queries, length)
-            The sum of the sites' shares; secret.
-        queries, n_teachers, n_classes
-            Of the plan: as many bounds, the mechanism's n_teachers or None, no classes.
-        """
+        """Raise unless the shares have as many bounds as the plan priced."""
         self._agree(n_teachers)
         if n_classes is not None:
             raise refuse("n_classes", n_classes, f"omitted: codes for {self.name} have no classes")
         self._accept(answers, queries, self.joint)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield teachers far on one side and far on the other, as the other aggregator sees it.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield teachers far on one side and far on the other, as the other aggregator sees it."""
         small(n_teachers=self.n_teachers, joint=self.joint)
         one, joint, moved = Plan(self, 1), self.joint, self.votes_per_unit
         first, second = (

@@ -176,12 +176,7 @@ class NoisySum(ExactlySummed):
         return total
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a table to which one record, far too long, adds as much everywhere; and none.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield a table to which one record, far too long, adds as much everywhere; and none."""
         shape = self.shape
         small(rows=self.rows, columns=self.columns)
         left, right = (lambda rows, size=size: np.full((len(rows), size), 1e300) for size in shape)
@@ -329,12 +324,7 @@ class NoisySecondMoment(ReleasedOnce):
         return vectors
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield one record that is far too long, alike in every coordinate, and none.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield one record that is far too long, alike in every coordinate, and none."""
         small(dimension=self.dimension)
         wild = np.full((1, self.dimension), 1e300)
         shape = self.dimension, self.dimension

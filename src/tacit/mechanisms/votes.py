@@ -163,32 +163,13 @@ class VoteMechanism(Mechanism):
     assumes: ClassVar[str] = ONE_TEACHER
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each query, unless overridden by a data-dependent price.
-
-        Parameters
-        ----------
-        answers, orders
-            Votes (queries, classes) or `SoftVotes`, secret; Renyi orders above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each query; secret.
-        """
+        """Return the worst case for each query, unless overridden by a data-dependent price."""
         return self.cost(orders).batch(len(self.votes(answers)))
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise unless votes have as many rows, classes and teachers as the plan priced.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes)
-            Votes; secret.
-        queries, n_teachers, n_classes
-            Of the plan; a size of None is not compared.
-        """
+        """Raise unless votes have as many rows, classes and teachers as the plan priced."""
         votes = self.votes(answers)
         if votes.shape[0] != queries:
             raise InvalidArgument(
@@ -438,18 +419,7 @@ class GNMax(SoftVoteMechanism, GaussianVotes):
         set_checked(self, sigma=noise_scale, votes_per_unit=count)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one label per row of votes.
-
-        Parameters
-        ----------
-        answers, noise
-            Votes (queries, classes) or `SoftVotes`, secret; the noise of an open grant.
-
-        Returns
-        -------
-        Release
-            `labels`, one for each query; public.
-        """
+        """Return one label per row of votes."""
         entry = admit(noise)
         labels = self.labels(self.votes(answers), noise)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
@@ -469,29 +439,13 @@ class GNMax(SoftVoteMechanism, GaussianVotes):
         return noisy_argmax(votes, lambda shape: noise.gaussian(self.sigma, shape))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query, `bound="tight"`, for one vote a unit. Secret.
-
-        Parameters
-        ----------
-        answers, orders
-            Votes (queries, classes) or `SoftVotes`, secret; Renyi orders above 1.
-
-        Returns
-        -------
-        RdpCurve
-            Secret.
-        """
+        """Data-dependent cost of each query, `bound="tight"`, for one vote a unit. Secret."""
         if self.votes_per_unit != 1:  # that bound knows neighbours of one vote only
             return self.cost(orders).batch(len(self.votes(answers)))
         return RdpCurve(orders, gnmax_rdp(self.votes(answers), self.sigma, orders))
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a first class a little behind: whether it wins tests the difference.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield a first class a little behind: whether it wins tests the difference."""
         for delta in AUDIT_DELTAS:
             votes = self.votes_per_unit
             gap = gap_for(self.sigma, guess(self, delta), moved=votes)
@@ -529,67 +483,26 @@ class LNMax(SoftVoteMechanism):
         set_checked(self, gamma=noise_scale)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one label per row of votes.
-
-        Parameters
-        ----------
-        answers, noise
-            Votes (queries, classes) or `SoftVotes`, secret; the noise of an open grant.
-
-        Returns
-        -------
-        Release
-            `labels`, one for each query; public.
-        """
+        """Return one label per row of votes."""
         entry = admit(noise)
         votes, scale = self.votes(answers), 1 / self.gamma
         labels = noisy_argmax(votes, lambda shape: noise.laplace(scale, shape))
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query, whatever the votes; public.
-
-        Parameters
-        ----------
-        orders, **sizes
-            Renyi orders above 1; sizes of the plan, which do not matter here.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Worst case for one query, whatever the votes; public."""
         return RdpCurve(orders, lnmax_rdp_worst(self.gamma, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query. Secret.
-
-        Parameters
-        ----------
-        answers, orders
-            Votes (queries, classes) or `SoftVotes`, secret; Renyi orders above 1.
-
-        Returns
-        -------
-        RdpCurve
-        """
+        """Data-dependent cost of each query. Secret."""
         return RdpCurve(orders, lnmax_rdp(self.votes(answers), self.gamma, orders))
 
     def reading(self) -> VoteReading:
-        """Laplace noise on each count; public.
-
-        Returns
-        -------
-        VoteReading
-        """
+        """Laplace noise on each count; public."""
         return VoteReading.laplace(1 / self.gamma)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield cases where only the tail ratio distinguishes neighbours.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield cases where only the tail ratio distinguishes neighbours."""
         for delta in AUDIT_DELTAS:
             yield from first_behind("the label", self, max(1, round(3 / self.gamma)), delta)
 
@@ -622,18 +535,7 @@ class NoisyVotes(GaussianVotes):
         check_ratio(self.sigma, 1.0)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return noisy counts (queries, classes); some are negative.
-
-        Parameters
-        ----------
-        answers, noise
-            Votes (queries, classes), whole and secret; the noise of an open grant.
-
-        Returns
-        -------
-        Release
-            `values`, whole numbers; public.
-        """
+        """Return noisy counts (queries, classes); some are negative."""
         entry = admit(noise)
         votes = vote_matrix(answers)
         values = votes.astype(np.float64)
@@ -642,12 +544,7 @@ class NoisyVotes(GaussianVotes):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the difference of two released counts.
-
-        Yields
-        ------
-        Suspicion
-        """
+        """Yield the difference of two released counts."""
         votes = self.votes_per_unit
         first, second = (votes + 1, 1), (1, votes + 1)
         one, spread = _plan_of_row(self, first), math.sqrt(2) * self.sigma

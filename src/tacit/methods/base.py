@@ -215,18 +215,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     """Which of those settings this method does not leave to anybody."""
 
     def set_params(self, **params: Any) -> Self:
-        """Set arguments, or parts of one: `set_params(training__epochs=5)`.
-
-        Parameters
-        ----------
-        **params : any
-            Arguments of the constructor by name; a part of one as `argument__part`.
-
-        Returns
-        -------
-        self
-            The estimator.
-        """
+        """Set arguments, or parts of one: `set_params(training__epochs=5)`."""
         for name, own in self._own.items():
             if any(key.startswith(f"{name}__") for key in params):
                 given = params.get(name, getattr(self, name))
