@@ -32,8 +32,21 @@ def public(package: str) -> Iterator[tuple[str, Any]]:
             continue
         yield name, found
         for method, function in vars(found).items() if inspect.isclass(found) else ():
-            if inspect.isfunction(function) and not method.startswith("_"):
+            if not inspect.isfunction(function) or method.startswith("_"):
+                continue
+            if not documented_above(found, method):
                 yield f"{name}.{method}", function
+
+
+def documented_above(kind: type, method: str) -> bool:
+    """Whether a method overrides one of the same arguments, which has the sections."""
+    own = inspect.signature(vars(kind)[method]).parameters.keys() - {"sizes", "_"}
+    return any(
+        re.search(r"^ *(Parameters|Returns|Yields)\n", above.__doc__ or "", re.M)
+        and own <= inspect.signature(above).parameters.keys()
+        for base in kind.__mro__[1:]
+        if inspect.isfunction(above := vars(base).get(method))
+    )
 
 
 def arguments(found: Any) -> list[str]:

@@ -1,16 +1,7 @@
-"""What an audit needs to know: neighbouring inputs, events that tell them apart, claims to refute.
+"""What an audit needs: neighbouring inputs, events that distinguish them, claims to refute.
 
-Each mechanism says where it loses most (`audit_cases`), in these terms; `tacit.audit`
-carries the experiments out. A `Suspicion` is two neighbouring inputs and how to release each of
-them many times over; a `Look` is what is counted in the outputs, and the claim that the counts may
-refute, either epsilon at some delta or the Renyi divergence of some order. Events are chosen before
-anything is drawn, near the likelihood-ratio test that is optimal for the claim.
-
-A `World` is what audits of neighbours use: records around a query whose k nearest can be written
-down. The records of one unit come first, if it is there; some others may follow, each with a coin
-of its own, and then a crowd without end that says the same, of which k are sampled whatever the
-rate, so that no coins are needed. A crowd without end is the limit of large data sets, for all of
-which a price must hold.
+Each mechanism states where it loses most (`audit_cases`); `tacit.audit` runs the experiments.
+Events are chosen before anything is drawn, near the likelihood-ratio test optimal for the claim.
 """
 
 from __future__ import annotations
@@ -53,7 +44,7 @@ class Look:
     Parameters
     ----------
     events : tuple of functions
-        Each says which of many outputs count; chosen before anything is drawn.
+        Each returns which outputs count; chosen before anything is drawn.
     delta : float, optional
         Where epsilon is claimed.
     order : float, optional
@@ -65,7 +56,7 @@ class Look:
     order: float | None = None
 
     def claim(self, one: Plan) -> float:
-        """Return what the plan of one release says: epsilon at delta, or RDP at the order.
+        """Return what the plan of one release claims: epsilon at delta, or RDP at the order.
 
         Parameters
         ----------
@@ -82,7 +73,7 @@ class Look:
         return float(one.cost([self.order or math.inf]).values[0])
 
     def proved(self, first: Floats, second: Floats, confidence_delta: float) -> float:
-        """Return the same quantity as the outputs prove it, at the least.
+        """Return a lower bound on the same quantity, from outputs.
 
         Parameters
         ----------
@@ -94,7 +85,7 @@ class Look:
         Returns
         -------
         float
-            A lower bound; 0 if nothing is proved.
+            0 if nothing is proved.
         """
         if self.delta is not None:
             return events_lower_bound(first, second, self.events, self.delta, confidence_delta)
@@ -104,32 +95,32 @@ class Look:
 
 
 def _more_queries(one: Plan, trials: int) -> Plan:
-    """Return the plan of many releases: so many queries, each with noise of its own."""
+    """Return the plan of `trials` releases as queries, each with noise of its own."""
     return replace(one, queries=trials * one.queries)
 
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """Two neighbouring inputs, how to release them many times over, and where to look.
+    """Two neighbouring inputs, how to release each of them many times, and what to count.
 
     Parameters
     ----------
     what : str
-        What is looked at, in words.
+        What is tested, in words.
     first, second : object
         The inputs, as `answers` takes them.
     one : Plan
         That of a single release, whose price is the claim.
     looks : tuple of Look
-        What is counted in the outputs, and the claims that the counts may refute.
+        Events to count in the outputs, with the claims that they may refute.
     answers : function
-        answers(input, trials) is what a mechanism is given to release the input so often.
+        answers(input, trials) is what the mechanism reads to release the input that often.
     many : function, optional
         many(one, trials) is the plan that pays for it; by default so many times the queries.
     numbers : int, optional
-        About how many numbers one release takes: what a trial costs in time.
+        About how many numbers one release takes: the time of a trial.
     public : function, optional
-        public(trials) is what the mechanism is told besides; nothing by default.
+        public(trials) is further arguments of the release; none by default.
     """
 
     what: str
@@ -172,7 +163,7 @@ def cut(mu: float, epsilon: float) -> float:
 
 
 def guess(mechanism: Mechanism, delta: float, **sizes: int) -> float:
-    """Return about what the claim will be: it decides where to look, not what is compared."""
+    """Return about what the claim will be: it chooses the events, not what is compared."""
     return Plan(mechanism, 1, **sizes).epsilon(delta)
 
 
@@ -180,7 +171,7 @@ def guess(mechanism: Mechanism, delta: float, **sizes: int) -> float:
 class Shift:
     """A released number of deviation `spread` that one unit moves from `start` by `by`.
 
-    `direction` makes that number of an output; the unit takes part with probability `rate`.
+    `direction` projects an output onto it; the unit takes part with probability `rate`.
     """
 
     direction: tuple[float, ...]
@@ -190,7 +181,7 @@ class Shift:
     rate: float = 1.0
 
     def looks(self, one: Plan) -> tuple[Look, ...]:
-        """Return where to look: at deltas where everybody takes part, else at Renyi orders."""
+        """Return events at deltas where every unit takes part, else at Renyi orders."""
         if self.rate == 1:
             return tuple(Look(self._events([self._at(one, d)]), delta=d) for d in AUDIT_DELTAS)
         return tuple(Look(self._events(self._best(o)), order=o) for o in AUDIT_ORDERS)
@@ -219,12 +210,12 @@ class Shift:
 
 
 def at_deltas(*events: Event) -> tuple[Look, ...]:
-    """Look at these events for the claims of epsilon."""
+    """Count these events for the claims of epsilon."""
     return tuple(Look(events, delta=delta) for delta in AUDIT_DELTAS)
 
 
 def at_orders(*events: Event) -> tuple[Look, ...]:
-    """Look at these events for the claims of Renyi divergences."""
+    """Count these events for the claims of Renyi divergences."""
     return tuple(Look(events, order=order) for order in AUDIT_ORDERS)
 
 
@@ -237,13 +228,12 @@ def small(**sizes: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Made-up neighbours, the same of every query: targets, and which of them stand where.
+    """Made-up neighbours, the same for every query.
 
-    targets: what kinds of record say; the first kind is the unit's.
-    votes_per_unit: how many records the unit has.
-    others: kinds of the records behind the unit, nearest first, each of a unit of its own.
-    crowd: the kind of all records behind those, or nobody.
-    unit: whether the unit is there at all.
+    `targets` by kind of record, the first the unit's; `others` are the kinds of the records behind
+    the unit's, nearest first, each of a unit of its own; `crowd` is the kind of all records behind
+    those, endless (the limit of large data sets, so k are sampled at any rate), or none; `unit` is
+    whether the unit is there.
 
     >>> from tacit import InsecureNoise
     >>> world = World(np.array([0, 1]), votes_per_unit=1, crowd=1)
@@ -259,12 +249,12 @@ class World:
     n_queries: int = 1
 
     def work(self, k: int) -> int:
-        """Return about how many numbers one query takes, in terms of neighbours that are found."""
+        """Return about how many numbers one query takes, in neighbours found."""
         front = self.votes_per_unit + len(self.others)
         return front + (k if self.crowd != NOBODY else 1 + k // 8)
 
     def around(self, n_queries: int) -> World:
-        """Return so many queries, each in the middle of this world."""
+        """Return a copy with so many queries."""
         return replace(self, n_queries=n_queries)
 
     def draw(self, k: int, rate: float, noise: Noise, rows: Integers | None = None) -> Integers:
@@ -283,12 +273,12 @@ class World:
 
 
 def crowd(votes_per_unit: int, targets: ArrayLike = VOTES) -> World:
-    """Return a world in which everybody else says the opposite of the unit."""
+    """Return a world in which all other records have the other class."""
     return World(np.asarray(targets), votes_per_unit, crowd=OTHER)
 
 
 def split(mechanism: Any, behind: int) -> World:
-    """Return a world of everyone in which class 0 is about so many votes behind."""
+    """Return a world, without sampling, in which class 0 is about `behind` votes behind."""
     votes, k = mechanism.votes_per_unit, mechanism.k
     same = min(max(0, (k - behind) // 2), k - votes)
     return World(VOTES, votes, (SAME,) * same, OTHER)
@@ -297,7 +287,7 @@ def split(mechanism: Any, behind: int) -> World:
 def with_and_without(
     what: str, one: Plan, world: World, looks: tuple[Look, ...], width: int = 1
 ) -> Suspicion:
-    """Return that world with its unit and without."""
+    """Return the audit of a world with its unit and without."""
     mechanism: Any = one.mechanism
     alone, numbers = replace(world, unit=False), world.work(mechanism.k) * width
     return Suspicion(what, world, alone, one, looks, World.around, numbers=numbers)
@@ -314,11 +304,7 @@ def suspicions(mechanism: Mechanism) -> list[Suspicion]:
     Returns
     -------
     list of Suspicion
-        One experiment each.
-
-    Notes
-    -----
-    Neighbours differ in one unit: a teacher's vote or codes, a record and what it displaces.
+        Neighbours differ in one unit: a teacher's vote or codes, a record and what it displaces.
 
     Examples
     --------

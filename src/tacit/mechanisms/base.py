@@ -1,9 +1,8 @@
-"""What a mechanism is, what it releases, and the plan by which it is priced before.
+"""What a mechanism is, what it releases, and the plan that prices it before the run.
 
-A mechanism is frozen data that knows its own cost, so accounting cannot drift from the noise: both
-read the same dataclass. To carry answers across the line it needs the noise of an open grant. The
-price of a plan is the worst case over all data, so it is public and known in advance. For a
-mechanism that answers only some queries it never depends on how many were in fact answered.
+A mechanism is frozen data: noise and cost read the same dataclass, so they cannot drift apart. The
+price of a plan is the worst case over all data, so it is public; for a mechanism that answers only
+some queries it never depends on how many were answered.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ NO_ANSWER = -1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Release:
-    """What became public: labels (-1: no answer) or values, by which mechanism, under which entry.
+    """What became public: labels (-1: no answer), values or shares.
 
     Parameters
     ----------
@@ -50,8 +49,7 @@ class Release:
     values : array of floats, optional
         Released numbers. Exactly one of labels, values and shares is given.
     entry : str, optional
-        Hash of the ledger entry that paid for it; None where no ledger was used, which is possible
-        with `InsecureNoise` only.
+        Hash of the ledger entry that paid for it; None without a ledger (`InsecureNoise` only).
     secure : bool, optional
         False if the noise was insecure.
     shares : array of uint64, optional
@@ -83,11 +81,11 @@ class Release:
 
 
 class Mechanism(ABC):
-    """How secret answers become a public release: everything about it stands with its dataclass.
+    """How secret answers become a public release; a frozen dataclass that knows its own cost.
 
     `name` is what the ledger and the command line call it; `noise_level` is "csprng" for an index
-    or a bit, "exact" for numbers on a public grid; `assumes` is what must hold outside tacit's
-    sight for the price to be right. One line of `tacit._registry` makes it known by its name.
+    or a bit, "exact" for numbers on a public grid; `assumes` is what must hold that tacit cannot
+    check for the price to be right. One line of `tacit._registry` makes it known by its name.
     """
 
     __slots__ = ()
@@ -122,7 +120,7 @@ class Mechanism(ABC):
 
         Notes
         -----
-        `admit(noise)` comes first: a refusal of noise that nobody paid for tells nothing of the
+        `admit(noise)` comes first: refusing noise that was not paid for must reveal nothing of the
         answers.
         """
 
@@ -130,7 +128,7 @@ class Mechanism(ABC):
     def cost(
         self, orders: ArrayLike, *, n_teachers: int | None = None, n_classes: int | None = None
     ) -> RdpCurve:
-        """Worst case over all data, for one query.
+        """Worst case over all data, for one query; public.
 
         Parameters
         ----------
@@ -142,17 +140,16 @@ class Mechanism(ABC):
         Returns
         -------
         RdpCurve
-            Worst case for one query; public.
         """
 
     @abstractmethod
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Cost of each query for this very data: a secret, never to be published as it is.
+        """Data-dependent cost of each query: secret, never to be published as it is.
 
         Parameters
         ----------
         answers : object
-            What the mechanism reads, votes for instance; secret.
+            What the mechanism reads; secret.
         orders : array of floats
             Renyi orders, each above 1.
 
@@ -163,12 +160,12 @@ class Mechanism(ABC):
         """
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 of one answered query if this is Gaussian noise, None if it is something else.
+        """mu^2 = (sensitivity/sigma)^2 of one answered query; None if the noise is not Gaussian.
 
         Returns
         -------
         float or None
-            (sensitivity/sigma)^2; public.
+            Public.
         """
         return None
 
@@ -178,22 +175,22 @@ class Mechanism(ABC):
         Returns
         -------
         tuple of float, or None
-            Noise multiplier and rate; None if a query is something else.
+            None if a query is something else.
 
         Notes
         -----
-        Then the add/remove neighbours are dominated by N(0, s^2) and (1-q) N(0, s^2) + q N(1, s^2),
-        which is what a privacy loss distribution composes.
+        The add/remove neighbours are then dominated by N(0, s^2) and (1-q) N(0, s^2) + q N(1,
+        s^2), which a privacy loss distribution composes.
         """
         return None
 
     def confidence_delta(self) -> float:
-        """Probability, spent from the budget's delta, with which the claimed cost may fail.
+        """Probability, taken from the budget's delta, with which the claimed cost may fail.
 
         Returns
         -------
         float
-            For each query; 0 unless a mechanism says otherwise.
+            For each query; 0 unless overridden.
         """
         return 0.0
 
@@ -206,20 +203,20 @@ class Mechanism(ABC):
         Parameters
         ----------
         answers : object
-            What the mechanism reads, votes for instance; secret.
+            What the mechanism reads; secret.
         queries : int
             As many as the plan priced.
         n_teachers, n_classes : int or None
-            Those of the plan; None where it says nothing of them.
+            Those of the plan; None if it has none.
         """
 
     def reading(self) -> VoteReading:
-        """Return how a student reads a release; raise unless it tells classes or their votes.
+        """Return how a student reads a release; raise unless it holds classes or their votes.
 
         Returns
         -------
         VoteReading
-            Public: it says nothing about the data.
+            Public: it does not depend on the data.
         """
         raise InvalidArgument(
             f"Expected a release of class labels or noisy votes, got one of {self.name!r}."
@@ -231,30 +228,30 @@ class Mechanism(ABC):
         Yields
         ------
         Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
+            Two neighbouring inputs, and the events that distinguish them.
         """
         return iter(())
 
     @classmethod
     def parameters(cls) -> dict[str, Any]:
-        """Return what describes one in words, each with its default, or `dataclasses.MISSING`.
+        """Return the parameters that NAME:KEY=VALUE,... may set on the command line.
 
         Returns
         -------
         dict of str to object
-            Default by name: what NAME:KEY=VALUE,... may say on the command line.
+            Default by name, or `dataclasses.MISSING`.
         """
         made: Any = cls  # a dataclass by contract
         return {each.name: each.default for each in fields(made)}
 
     @classmethod
     def from_parameters(cls, **given: Any) -> Self:
-        """Make one of what `parameters` names.
+        """Make one from values by the names of `parameters`.
 
         Parameters
         ----------
         **given : object
-            Values by the names of `parameters`.
+            Values by name.
 
         Returns
         -------
@@ -278,12 +275,12 @@ class SelectiveMechanism(Protocol):
 
 
 def _selects(mechanism: Mechanism) -> TypeGuard[SelectiveMechanism]:
-    """Tell what `isinstance` tells, a tenth of the time: each release asks it several times."""
+    """Check for a `SelectiveMechanism`; a tenth of the time of `isinstance`."""
     return hasattr(mechanism, "check") and hasattr(mechanism, "answer")
 
 
 def blocks(count: int, width: int, joint: int = 1) -> list[slice]:
-    """Cut rows of so many numbers, `joint` of which belong together, into blocks for the cache."""
+    """Cut rows of `width` numbers into blocks that fit the cache, keeping `joint` rows together."""
     step = joint * max(1, BLOCK // (joint * width))
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
@@ -310,11 +307,8 @@ def assumptions(plans: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        What must hold outside tacit's sight for their prices to be right.
-
-    Notes
-    -----
-    A ledger may name one that this version does not know: that is said, never left out.
+        What must hold, unchecked by tacit, for their prices to be right. A mechanism that this
+        version does not know is stated as such, never left out.
 
     Examples
     --------
@@ -337,10 +331,9 @@ def _presumed(plan: Mapping[str, Any]) -> str:
 
 
 def later_field(default: Any) -> Any:
-    """Return a field of a mechanism that was added later: a plan names it only if it says more.
+    """Return a field added later: a plan names it only where it differs from the default.
 
-    What ledgers recorded before there was such a field goes on meaning the same, and the same plan
-    is recorded by the same text.
+    So old ledger entries keep their meaning, and the same plan is recorded by the same text.
     """
     return field(default=default, metadata={"added later": True})
 
@@ -360,8 +353,8 @@ class Plan:
     queries : int
         How many uses there are, at least 1.
     max_answers : int, optional
-        Cap on the answers, for mechanisms that select: rows go in order; after the cap the rest are
-        -1 and unchecked. None is no cap.
+        Public cap for mechanisms that select: once it is reached, the remaining rows are -1 and
+        unchecked. None is no cap.
     n_teachers, n_classes : int, optional
         Public sizes, needed where the price depends on them.
 
@@ -408,7 +401,7 @@ class Plan:
 
     @property
     def answers(self) -> int:
-        """How many queries are answered at the most."""
+        """The most queries that are answered."""
         cap = self.queries if self.max_answers is None else self.max_answers
         return min(cap, self.queries)
 
@@ -429,26 +422,22 @@ class Plan:
         return self.queries * check + self.answers * answer
 
     def cost(self, orders: ArrayLike = DEFAULT_ORDERS) -> RdpCurve:
-        """Worst-case RDP of the whole plan.
+        """Worst-case RDP of the whole plan; public.
 
         Parameters
         ----------
         orders : array of floats, optional
-            Renyi orders, each above 1; `DEFAULT_ORDERS` if not given.
+            Renyi orders, each above 1.
 
         Returns
         -------
         RdpCurve
-            One value at each order; public.
 
         Notes
         -----
         A selective mechanism costs, at each order, the lesser of "every query checked, `answers`
-        of them answered" and the per-query composite, which needs no cap.
-
-        References
-        ----------
-        docs/theory/selective.md#what-a-plan-costs.
+        of them answered" and the per-query composite, which needs no cap
+        (docs/theory/selective.md#what-a-plan-costs).
         """
         orders = order_array(orders)
         composite = self._cost_of(self.mechanism, orders) * self.queries
@@ -462,32 +451,30 @@ class Plan:
         return mechanism.cost(orders, n_teachers=self.n_teachers, n_classes=self.n_classes)
 
     def price(self, delta: float) -> WorstCase:
-        """Return the worst-case epsilon at `delta` and the accountant that proves it.
+        """Return the worst-case epsilon at `delta` and the accountant that proves it; public.
 
         Parameters
         ----------
         delta : float
-            Between 0 and 1, exclusive.
+            In (0, 1).
 
         Returns
         -------
         WorstCase
-            Epsilon and accountant; public.
         """
         return price_of_list([self], delta)
 
     def epsilon(self, delta: float) -> float:
-        """Return the worst-case epsilon at `delta`, known before the run.
+        """Return the worst-case epsilon at `delta`, known before the run; public.
 
         Parameters
         ----------
         delta : float
-            Between 0 and 1, exclusive.
+            In (0, 1).
 
         Returns
         -------
         float
-            Epsilon; public.
         """
         return self.price(delta).epsilon
 
@@ -509,7 +496,7 @@ class Plan:
         Returns
         -------
         float
-            That of the mechanism, for all queries.
+            For all queries.
         """
         return self.queries * self.mechanism.confidence_delta()
 
@@ -519,19 +506,19 @@ class Plan:
         Parameters
         ----------
         answers : object
-            What the mechanism reads, votes for instance; secret.
+            What the mechanism reads; secret.
         """
         self.mechanism.accept(
             answers, queries=self.queries, n_teachers=self.n_teachers, n_classes=self.n_classes
         )
 
     def release_arguments(self) -> dict[str, Any]:
-        """Return what the plan fixes about a release, beside the answers and the noise.
+        """Return the keyword arguments of `Mechanism.release` that the plan fixes.
 
         Returns
         -------
         dict of str to object
-            Keyword arguments of `Mechanism.release`.
+            `max_answers` and `n_classes`, where the mechanism takes them.
         """
         fixed: dict[str, Any] = {}
         if _selects(self.mechanism):
@@ -565,18 +552,15 @@ def price_of_list(
     plans : sequence of Plan
         At least one; all of them are composed.
     delta : float
-        Between 0 and 1, exclusive.
+        In (0, 1).
     orders : array of floats, optional
-        Renyi orders to look at. Fewer than `DEFAULT_ORDERS` are quicker and never give less.
+        Renyi orders. Fewer than `DEFAULT_ORDERS` are quicker and never give a lower epsilon.
 
     Returns
     -------
     WorstCase
-        Epsilon of all together, and the accountant that proves it; public.
-
-    References
-    ----------
-    docs/theory/gaussian.md#which-accountant.
+        Epsilon of all together, and the accountant that proves it
+        (docs/theory/gaussian.md#which-accountant); public.
 
     Examples
     --------

@@ -1,20 +1,9 @@
 """The mean of teachers' codes plus Gaussian noise: high-dimensional PATE.
 
-A code is what a codec makes of a long answer, a mask for instance. One teacher's codes lie in a
-ball, by clipping here and nowhere else, so that no property of a teacher or of a codec is relied
-upon, and a neighbour moves the sum by at most the ball's diameter. The bound is certified in
-integers: after clipping in float64 a code is truncated to a public grid, and the sum of its squared
-steps is compared exactly (docs/theory/high-dimensional.md#the-clip-in-a-computer). The sum is
-counted in whole steps of the grid, and so is the noise: no low bits leak.
-Proof: docs/theory/high-dimensional.md#the-bound.
-
-Where teachers do not trust the aggregator, each adds a share of the noise
-(docs/theory/high-dimensional.md#distributed-noise). A teacher clips its own code, adds its share in
-whole steps of the grid and sends the sum through secure aggregation, which shows nobody anything
-but the total. The price is right if enough shares arrive whose values the adversary does not know.
-Shares are rounded one by one, so the total noise is a sum of rounded Gaussians, not a rounded
-Gaussian. For shares of at least 2^6 steps the two differ, in every probability, by a factor within
-1 +- 10^-17000 per addition (docs/theory/high-dimensional.md), which no price here could show.
+Each teacher's codes are clipped here to a ball, so a neighbour moves the sum by at most its
+diameter, whatever teacher and codec do; the bound is certified in integers, on a public grid.
+Sum and noise are counted in whole steps of the grid: no low bits leak
+(docs/theory/high-dimensional.md#the-bound, #the-clip-in-a-computer).
 """
 
 from __future__ import annotations
@@ -78,8 +67,7 @@ class TeacherCodes:
 
     Notes
     -----
-    Only one teacher's codes are held at a time: fifty volumes of nine million voxels need not fit
-    together. An array of that shape serves as well, where it fits.
+    Only one teacher's codes are in memory at a time. An array of that shape serves as well.
 
     Examples
     --------
@@ -103,7 +91,7 @@ class TeacherCodes:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SummedSteps(Secret):
-    """What sites that clipped their own teachers' codes add up to, in whole steps. Secret.
+    """The sum, in whole steps, over sites that clipped their own teachers' codes. Secret.
 
     Parameters
     ----------
@@ -135,7 +123,7 @@ class SummedSteps(Secret):
 
 
 def teacher_codes(answers: Any) -> TeacherCodes:
-    """Return answers as `TeacherCodes`; the messages never quote them, for they are secret."""
+    """Return answers as `TeacherCodes`; the messages never quote them: they are secret."""
     if isinstance(answers, TeacherCodes):
         return answers
     try:
@@ -193,8 +181,8 @@ def public_frame(
 def clip_rows(vectors: Floats, radius: float) -> Floats:
     """Return each row shortened to the radius; a row with a non-finite entry becomes 0.
 
-    min(1, radius / (norm (1 + 1e-9))) v, in float64, for any finite v: entries are divided by the
-    largest first, so that no square overflows. A row's bits are its own, whatever stands beside it.
+    min(1, radius / (norm (1 + 1e-9))) v, in float64, for any finite v; no square overflows. A
+    row's bits do not depend on the other rows.
 
     >>> clip_rows(np.array([[3.0, 4.0], [1e300, 0.0], [np.nan, 1.0]]), 1.0).round(6).tolist()
     [[0.6, 0.8], [1.0, 0.0], [0.0, 0.0]]
@@ -209,9 +197,9 @@ def clip_rows(vectors: Floats, radius: float) -> Floats:
 
 
 def _row_sums(rows: Floats) -> Floats:
-    """Return the sum of each row, a column: halves are added, number by number.
+    """Return the sum of each row, a column, by adding halves: a row's bits are its own.
 
-    A library's sum may go another way through two rows than through one, and round otherwise.
+    A library's sum may take another order for two rows than for one, and round differently.
 
     >>> _row_sums(np.array([[1.0, 2.0, 4.0], [8.0, 0.0, 1.0]])).tolist()
     [[7.0], [9.0]]
@@ -250,8 +238,8 @@ def bounded_steps(
 def certify(steps: Integers, radius: float, grid: float) -> None:
     """Shorten rows, in place, until the sum of squares is at most (radius/grid)^2, exactly.
 
-    Clipping leaves a margin of 1e-9, more than float64 can be wrong by, so that no row is ever
-    touched; if it were wrong, the bound would hold all the same.
+    Clipping leaves a margin of 1e-9, more than float64's error, so no row should ever be touched;
+    the bound holds in any case.
     """
     limit = math.floor((Fraction(radius) / Fraction(grid)) ** 2)  # of these very float64 values
     while (long := np.square(steps).sum(axis=1) > limit).any():
@@ -269,10 +257,9 @@ def power_of_two_above(value: float) -> float:
 
 
 class BoundedCodes(Mechanism):
-    """What mechanisms on teachers' codes share: the bound, the grid, the price.
+    """Base of mechanisms on teachers' codes: the bound, the grid, the price.
 
-    `joint` consecutive queries share one bound, and to a `Plan` one such group is one query: its
-    price is that of the whole group.
+    `joint` consecutive queries share one bound; such a group is one query of a `Plan`.
     """
 
     __slots__ = ()
@@ -285,7 +272,7 @@ class BoundedCodes(Mechanism):
     joint: int
 
     def _validate_reach(self) -> None:
-        """Check all numbers of a mechanism that says how many teachers a unit may reach."""
+        """Check all numbers of a mechanism with `votes_per_unit`."""
         self._validate()
         votes = count(votes_per_unit=getattr(self, "votes_per_unit", 1))
         if votes > self.n_teachers:
@@ -333,7 +320,7 @@ class BoundedCodes(Mechanism):
         Parameters
         ----------
         noise : float
-            1/mu of the whole plan.
+            1/mu of the whole plan; `tacit.calibrate` finds it for a budget.
         queries : int
             How many queries there are.
         radius : float
@@ -348,13 +335,8 @@ class BoundedCodes(Mechanism):
         Returns
         -------
         Plan
-            With the mechanism that it prices.
-
-        Notes
-        -----
-        sigma = noise 2 radius sqrt(bounds)/n_teachers, where bounds is `queries`, or 1 with
-        `joint=True`: the radius then bounds all queries together. `UnitMean` needs half of it.
-        `tacit.calibrate` finds the noise for a budget.
+            With the mechanism that it prices. sigma = noise 2 radius sqrt(bounds)/n_teachers,
+            where bounds is `queries`, or 1 with `joint=True`; `UnitMean` needs half of it.
 
         Examples
         --------
@@ -372,66 +354,22 @@ class BoundedCodes(Mechanism):
         return Plan(mechanism, bounds, n_teachers=n_teachers)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one bound: order mu^2 / 2, whatever the codes.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers`, if given, must be the mechanism's.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one bound; public.
-        """
+        """Worst case for one bound: order mu^2 / 2, whatever the codes; public."""
         self._agree(sizes.get("n_teachers"))
         return RdpCurve(orders, gaussian_rdp(self.deviation / self.diameter, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each bound: no data-dependent price holds for means.
-
-        Parameters
-        ----------
-        answers : array of shape (teachers, queries, length), or TeacherCodes
-            Codes; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each bound.
-        """
+        """Return the worst case for each bound: no data-dependent price holds for means."""
         return self.cost(orders).batch(self._bounds(self._read(answers)))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = (diameter / (n_teachers sigma))^2 of one bound.
-
-        Returns
-        -------
-        float
-            For each bound; public.
-        """
+        """mu^2 = (diameter / (n_teachers sigma))^2 of one bound."""
         return (self.diameter / self.deviation) ** 2
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise unless the codes have as many bounds and teachers as the plan priced.
-
-        Parameters
-        ----------
-        answers : array of shape (teachers, queries, length), or TeacherCodes
-            Codes; secret.
-        queries : int
-            As many bounds as the plan priced.
-        n_teachers : int or None
-            The mechanism's, or None.
-        n_classes : None
-            Codes have no classes.
-        """
+        """Raise unless the codes have as many bounds and teachers as the plan priced."""
         self._agree(n_teachers)
         if n_classes is not None:
             raise refuse("n_classes", n_classes, f"omitted: codes for {self.name} have no classes")
@@ -447,21 +385,10 @@ class BoundedCodes(Mechanism):
     def summed_steps(
         self, answers: Any, *, centres: Public = None, weights: Public = None
     ) -> Integers:
-        """Return the sum of some teachers' clipped codes in whole steps of the grid. Secret.
+        """Return the sum of some teachers' codes, each clipped, in whole steps of the grid. Secret.
 
-        Parameters
-        ----------
-        answers : array of shape (teachers, queries, length), or TeacherCodes
-            Codes of as many teachers as there are here; secret.
-        centres : array, optional
-            Public, fits (queries, length), 0 by default.
-        weights : array, optional
-            Public as well, 1 by default.
-
-        Returns
-        -------
-        array of int64 of shape (queries, length)
-            What one site adds to the total. Each teacher is bounded before the sum, exactly.
+        Public centres (0 by default) and weights (1) fit (queries, length); no more than
+        `n_teachers`.
         """
         codes = teacher_codes(answers)
         if codes.shape[0] > self.n_teachers:
@@ -497,18 +424,18 @@ class BoundedCodes(Mechanism):
 
 
 class MeanOfCodes(BoundedCodes):
-    """One that reads the codes themselves and releases their noisy mean."""
+    """A mechanism that reads the codes themselves and releases their noisy mean."""
 
     __slots__ = ()
 
     @abstractmethod
     def _noisy_total(self, parts: Iterable[ArrayLike], frame: Frame, noise: Noise) -> Integers:
-        """Add teachers' bounded steps for some of the queries, and the noise. Secret no more."""
+        """Add teachers' bounded steps for some of the queries, and the noise: no longer secret."""
 
     def _release(
         self, answers: Any, noise: Noise, public: tuple[Any, Any], present: list[int] | None = None
     ) -> Release:
-        """Return mean codes of the teachers, or of those present; `public` is centres, weights."""
+        """Return mean codes of all or the present teachers; `public` is centres, weights."""
         entry = admit(noise)
         codes = self._read(answers)
         self._bounds(codes)
@@ -531,9 +458,10 @@ class MeanOfCodes(BoundedCodes):
         moved: int = 1,
         **public: Any,
     ) -> Suspicion:
-        """Return what the first teachers say, and how many teachers there are; the others say 0.
+        """Return an audit of (code of the first `moved` teachers, number of teachers).
 
-        All queries of a bound are moved together: from where, by how much, with which deviation.
+        The other teachers' codes are 0. `shift`: from where, by how much, with which deviation all
+        queries of a bound move together.
         """
         small(n_teachers=self.n_teachers, joint=self.joint)
         one, joint = Plan(self, 1), self.joint
@@ -567,19 +495,16 @@ class GaussianMean(MeanOfCodes):
         Public and fixed.
     joint : int, optional
         So many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
-        `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
+        `Plan.queries` then counts groups: all N queries under one bound are `joint=N`,
+        `queries=1`.
     votes_per_unit : int, optional
-        How many teachers the records of one unit may reach: a patient who is at two hospitals, a
-        whole hospital with three teachers.
+        Most teachers that the records of one unit may reach.
 
     Notes
     -----
     mu^2 = (2 radius votes_per_unit / (n_teachers sigma))^2 for each bound. Unit: whatever a
-    teacher's shard holds the records of.
-
-    References
-    ----------
-    PCA-PATE 2020 and Generalized PATE 2022, corrected. docs/theory/high-dimensional.md#the-bound.
+    teacher's shard holds the records of. PCA-PATE 2020 and Generalized PATE 2022, corrected
+    (docs/theory/high-dimensional.md#the-bound).
 
     Examples
     --------
@@ -617,7 +542,7 @@ class GaussianMean(MeanOfCodes):
         answers : array of shape (teachers, queries, length), or TeacherCodes
             Codes; secret.
         noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
+            That of an open grant, or `InsecureNoise`.
         centres : array, optional
             Public, fits (queries, length), 0 by default; may depend on earlier releases, never on
             the codes.
@@ -641,7 +566,7 @@ class GaussianMean(MeanOfCodes):
     def _release_summed(
         self, answers: SummedSteps, noise: Noise, public: tuple[Any, Any]
     ) -> Release:
-        """Return the mean over the teachers of the sites in a sum; the noise is that of all."""
+        """Return the mean over the teachers of the sites in a sum, with all teachers' noise."""
         entry = admit(noise)
         said = self._read(answers)
         frame = public_frame(*public, said.shape[1:])
@@ -667,13 +592,7 @@ class GaussianMean(MeanOfCodes):
         return steps + noise.rounded_gaussian_steps(self.deviation, self.grid, steps.shape)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a teacher far on one side, and far on the other.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield a teacher far on one side, and far on the other."""
         teachers, moved = self.n_teachers, self.votes_per_unit
         reach = moved * self.radius / teachers
         shift = -reach, 2 * reach, self.sigma
@@ -682,29 +601,24 @@ class GaussianMean(MeanOfCodes):
 
 @dataclass(frozen=True, slots=True)
 class UnitMean(GaussianMean):
-    """Release what `GaussianMean` does where every unit speaks for itself: half the sensitivity.
+    """Release what `GaussianMean` does where each teacher is one unit: half the sensitivity.
 
     Parameters
     ----------
-    sigma : float
-        Deviation of the noise on the mean, per coordinate (in units of 1/weight).
-    radius : float
-        Every teacher's code is clipped to this distance from a public centre; a code with a
-        non-finite entry becomes the centre.
+    sigma, radius
+        As in `GaussianMean`.
     n_teachers : int
         Public divisor; how many codes there are is secret, and need not be that number.
     joint : int, optional
-        So many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
-        `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
+        As in `GaussianMean`.
     votes_per_unit : int, optional
         1: a unit is one teacher here.
 
     Notes
     -----
-    A teacher that knows one unit only, an atlas of one patient, is there with its unit and gone
-    without it. Its clipped code is then added to the sum or not, which moves it by at most the
-    radius instead of the diameter: mu^2 = (radius / (n_teachers sigma))^2 for each bound. A missing
-    code counts as the centre. Unit: one teacher.
+    A teacher that knows one unit only, an atlas of one patient, is added or removed with its unit,
+    which moves the sum by at most the radius: mu^2 = (radius / (n_teachers sigma))^2 for each
+    bound. A missing code counts as the centre. Unit: one teacher.
 
     Examples
     --------
@@ -728,35 +642,14 @@ class UnitMean(GaussianMean):
     def release(
         self, answers: Any, noise: Noise, *, centres: Public = None, weights: Public = None
     ) -> Release:
-        """Return what `GaussianMean.release` does, of codes.
-
-        Parameters
-        ----------
-        answers : array of shape (teachers, queries, length), or TeacherCodes
-            Codes; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-        centres, weights : arrays, optional
-            Public, as in `GaussianMean.release`.
-
-        Returns
-        -------
-        Release
-            `values` of shape (queries, length); public.
-        """
+        """Return noisy mean codes (queries, length), as `GaussianMean.release` does."""
         return self._release(answers, noise, (centres, weights))
 
     def _read(self, answers: Any) -> TeacherCodes:
         return teacher_codes(answers)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit that is there, and one that is not; another one always is.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield a unit that is there, and one that is not, beside one that always is."""
         shift = 0.0, self.radius / self.n_teachers, self.sigma
         yield self._audit_case((WILD, 2), (0.0, 1), shift)
 
@@ -767,38 +660,28 @@ class DistributedGaussianMean(MeanOfCodes):
 
     Parameters
     ----------
-    sigma : float
-        Deviation of the noise on the mean, per coordinate (in units of 1/weight).
-    radius : float
-        Every teacher's code is clipped to this distance from a public centre; a code with a
-        non-finite entry becomes the centre.
-    n_teachers : int
-        Public and fixed.
+    sigma, radius, n_teachers
+        As in `GaussianMean`.
     dropouts : int
         Most teachers that may fail to deliver.
     colluders : int
-        Most teachers that may tell their noise to the adversary.
+        Most teachers that may reveal their noise to the adversary.
     joint : int, optional
-        So many consecutive queries share one radius: |(code_1, ..., code_joint)| <= radius.
-        `Plan.queries` then counts groups: all N queries under one bound are `joint=N`, `queries=1`.
+        As in `GaussianMean`.
 
     Notes
     -----
-    A share has variance (n_teachers sigma)^2 / (n_teachers - dropouts - colluders). If at most
-    `dropouts` teachers do not deliver and at most `colluders` tell their noise to the adversary,
-    the rest still add up to N(0, (n_teachers sigma)^2) or more, so mu^2 is that of `GaussianMean`
-    with the same sigma, radius and joint. Who drops out must not depend on private data. Without
-    secure aggregation a message alone costs `exposed_cost()`. Unit: whatever a teacher's shard
-    holds the records of.
+    A share has variance (n_teachers sigma)^2 / (n_teachers - dropouts - colluders), so the shares
+    that are delivered and unknown add up to N(0, (n_teachers sigma)^2) or more: mu^2 is that of
+    `GaussianMean`. Who drops out must not depend on private data. Without secure aggregation,
+    which shows nothing but the total, one message alone costs `exposed_cost()`. Shares are rounded
+    one by one; of 64 steps or more that changes no probability by a factor beyond 1 +- 10^-17000
+    per addition (docs/theory/high-dimensional.md#distributed-noise). Unit: whatever a teacher's
+    shard holds the records of.
 
-    When which: this one where a secure-aggregation service of your own shows nobody more than the
-    total, and it is known beforehand how many may drop out or collude; the total then has noise of
-    sigma. Without such a service `SharedCodes`: two aggregators that do not collude, any number of
-    colluding sites, sqrt(2) sigma. Where one party is trusted by all, `GaussianMean`.
-
-    References
-    ----------
-    docs/theory/high-dimensional.md#distributed-noise.
+    Use it with a secure-aggregation service of your own and known bounds on dropouts and
+    colluders. Without one use `SharedCodes`: two aggregators that do not collude, any number of
+    colluding sites, sqrt(2) sigma. With one party trusted by all, use `GaussianMean`.
 
     Examples
     --------
@@ -835,7 +718,7 @@ class DistributedGaussianMean(MeanOfCodes):
 
     @property
     def honest(self) -> int:
-        """How many unknown shares there are at the least."""
+        """Fewest shares that the adversary does not know."""
         return self.n_teachers - self.dropouts - self.colluders
 
     @property
@@ -861,7 +744,7 @@ class DistributedGaussianMean(MeanOfCodes):
         codes : array of shape (queries, length)
             Those of one teacher; secret.
         noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
+            That of an open grant, or `InsecureNoise`.
         frame : Frame
             Centres and weights of these queries; public.
 
@@ -890,15 +773,8 @@ class DistributedGaussianMean(MeanOfCodes):
 
         Parameters
         ----------
-        answers : array of shape (teachers, queries, length), or TeacherCodes
-            Codes; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-        centres : array, optional
-            Public, fits (queries, length), 0 by default; may depend on earlier releases, never on
-            the codes.
-        weights : array, optional
-            Public as well, 1 by default; a coordinate of weight 0 is left out.
+        answers, noise, centres, weights
+            As in `GaussianMean.release`.
         survivors : iterable of int, optional
             Teachers who delivered, public; all of them by default.
 
@@ -914,7 +790,7 @@ class DistributedGaussianMean(MeanOfCodes):
         return np.asarray(sum(self.message(part, noise, frame) for part in parts))
 
     def _present(self, survivors: Iterable[int] | None) -> list[int]:
-        """Return who delivered; refuse too few, for then the noise would be too small."""
+        """Return who delivered; refuse too few: the noise would be too small."""
         everyone = range(self.n_teachers)
         named = everyone if survivors is None else survivors
         present = [at_least(0, survivor=one) for one in named]
@@ -930,17 +806,7 @@ class DistributedGaussianMean(MeanOfCodes):
         return present
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the same as for `GaussianMean`, with as many teachers missing as may be.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-
-        Notes
-        -----
-        Only the total is seen: what colluders would tell about their noise is not.
-        """
+        """Yield `GaussianMean`'s cases in the total, with as many teachers missing as may be."""
         present = self.n_teachers - self.dropouts
         spread = self.deviation * math.sqrt(present / self.honest) / present
         shift = -self.radius / present, 2 * self.radius / present, spread

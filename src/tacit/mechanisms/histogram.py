@@ -1,11 +1,8 @@
-"""How often each class has each score: one count a record, and Gaussian noise on every cell.
+"""A table of class by score bin: one count a record, Gaussian noise on every cell.
 
-A model that is public gives a record a score; public edges say in which bin it lies. The record
-adds 1 to the cell (its class, its bin) and nothing elsewhere, so adding or removing it moves the
-table by exactly 1. A person's records share one count: with m of them each adds 1/m, rounded down
-in whole steps, so that what a person adds sums to at most 1 and is no longer than that. Everything
-is counted in whole steps of a public grid, with exactly rounded noise
-(docs/theory/evaluation.md#one-count-a-record).
+A record adds 1 to the cell (its class, its bin of public edges), so adding or removing it moves
+the table by exactly 1. Of a person's m records each adds 1/m, rounded down in whole steps of a
+public grid; noise is exactly rounded (docs/theory/evaluation.md#one-count-a-record).
 """
 
 from __future__ import annotations
@@ -43,15 +40,14 @@ def score_bins(scores: ArrayLike, edges: ArrayLike) -> Integers:
     Parameters
     ----------
     scores : array of shape (records,)
-        What a public model says of each record, computed from that record alone. Secret.
+        Output of a public model for each record, computed from that record alone. Secret.
     edges : array of shape (bins - 1,)
         Strictly rising, fixed by public inputs or earlier releases alone.
 
     Returns
     -------
     array of int64, of shape (records,)
-        0 .. bins - 1; `NOWHERE` (-1) where the score is NaN. Each depends on its own score alone.
-        Secret.
+        0 .. bins - 1; `NOWHERE` (-1) where the score is NaN. Secret.
 
     Examples
     --------
@@ -73,17 +69,11 @@ class ScoredRecords(Secret):
     Parameters
     ----------
     classes : array of int of shape (records,)
-        The place of each record's label among the public classes.
+        Index of each record's label among the public classes.
     bins : array of int of shape (records,)
-        From `score_bins`. A record whose class or bin is outside the table is counted nowhere.
+        From `score_bins`. A record whose class or bin is not in the table is not counted.
     units : array of shape (records,), optional
-        Whose each record is, where one person may have several: integers, strings or bytes. By
-        default each record is a unit.
-
-    Examples
-    --------
-    >>> ScoredRecords(np.array([0, 1]), np.array([3, 5]))
-    ScoredRecords(secret)
+        Whose each record is: integers, strings or bytes. By default each record is a unit.
     """
 
     classes: Integers
@@ -109,7 +99,7 @@ class ScoredRecords(Secret):
         return len(self.classes)
 
     def steps(self) -> Integers:
-        """Return what each record adds, in whole steps: a person's add up to at most one count.
+        """Return what each record adds; a person's records add at most one count in all.
 
         Returns
         -------
@@ -135,19 +125,15 @@ class ScoreHistogram(ExactlySummed):
 
     Notes
     -----
-    mu^2 = 1/sigma^2 for a unit that is added or removed, whatever the number of cells. Answers:
-    `ScoredRecords`. Unit: one record; one person where the records name units, whose records then
-    share one count. One use releases one table: `Plan(mechanism, 1)`.
-
-    References
-    ----------
-    docs/theory/evaluation.md#one-count-a-record.
+    mu^2 = 1/sigma^2 for a unit added or removed, whatever the number of cells. Answers:
+    `ScoredRecords`. Unit: one record; one person where the records name units. One use releases
+    one table: `Plan(mechanism, 1)`. Proof: docs/theory/evaluation.md#one-count-a-record.
 
     Examples
     --------
     >>> from tacit import InsecureNoise
-    >>> said = ScoredRecords(np.array([0, 0, 1]), np.array([0, 0, 1]))
-    >>> release = ScoreHistogram(sigma=0.01, classes=2, bins=2).release(said, InsecureNoise(0))
+    >>> records = ScoredRecords(np.array([0, 0, 1]), np.array([0, 0, 1]))
+    >>> release = ScoreHistogram(sigma=0.01, classes=2, bins=2).release(records, InsecureNoise(0))
     >>> release.values.round().astype(int).tolist()
     [[2, 0], [0, 1]]
     """
@@ -185,13 +171,7 @@ class ScoreHistogram(ExactlySummed):
         return table.reshape(self.shape)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield one record in a cell, and a person of four records there; and nobody.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield one record in a cell, or a person's four records there; against none."""
         small(**{"classes x bins": self.classes * self.bins})
         nobody = ScoredRecords(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
         cell = (1.0,) + (0.0,) * (self.classes * self.bins - 1)

@@ -1,14 +1,8 @@
 """Numbers from sampled neighbours: label counts, a clipped mean, a median on a grid.
 
-What a record adds to a sum is rounded towards zero to whole steps of a public grid, so that its
-bound still holds; sums are whole numbers, and the noise is a Gaussian rounded to the same grid,
-exactly sampled. Nothing is ever divided by the number of records that were sampled: it is secret.
-
-A noisy median itself would need noise of the whole range. Instead a grid point x is drawn with
-probability proportional to exp(e0 u(x)/(2c)), u(x) = -|#{y < x} - #{y > x}|/2 over the sampled
-neighbours, which c = `votes_per_unit` displaced records move by at most c. A missing neighbour
-stands on neither side; with all k present and no ties, u is -|#{y < x} - k/2|.
-Proofs: docs/theory/private-knn.md#several-labels and #numbers.
+What a record adds is rounded towards zero to a public grid, so its bound still holds; the noise is
+a Gaussian rounded to the same grid, exactly sampled. Nothing is divided by the number of records
+sampled, which is secret. Proofs: docs/theory/private-knn.md#several-labels and #numbers.
 """
 
 from __future__ import annotations
@@ -56,7 +50,7 @@ _WORDS = {"low": 0.0, "high": 1.0, "points": 101}  # what stands for the grid in
 
 
 class _Sums(GaussianNeighbours):
-    """What is added up over the sampled neighbours, in whole steps of the grid."""
+    """A sum over the sampled neighbours, in whole steps of the grid."""
 
     __slots__ = ()
     noise_level: ClassVar[str] = "exact"
@@ -75,21 +69,21 @@ class _Sums(GaussianNeighbours):
 
 @dataclass(frozen=True, slots=True)
 class SampledLabels(_Sums):
-    """Release, for each label, how many of the sampled neighbours bear it, clipped and noisy.
+    """Release how many of the sampled neighbours have each label, clipped and noisy.
 
     Parameters
     ----------
     sigma : float
         Deviation of the noise on each count.
     k : int
-        How many sampled neighbours speak to a query.
+        How many sampled neighbours vote on a query.
     sampling_rate : float, optional
-        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes all.
     tau : float, optional
         Bound on the squared norm of one record's vector.
     clip : {"l1", "l2"}, optional
         A vector with s ones is scaled by min(1, tau/s) (l1, the paper's tau-approximation) or by
-        min(1, sqrt(tau/s)) (l2, which keeps more).
+        min(1, sqrt(tau/s)) (l2, which leaves more).
     votes_per_unit : int, optional
         Most records of one unit among the neighbours of a query, from 1 to k.
 
@@ -98,12 +92,8 @@ class SampledLabels(_Sums):
     Targets are 0/1 vectors. Either way of clipping leaves a norm of at most sqrt(tau), and because
     votes are never negative a displaced record moves the sum by L2 <= sqrt(2 tau). Only the counts
     of ones are released; counts of zeros would cost as much again (erratum to the public code).
-    Values (queries, labels) are multiples of 2^-20. Unit: one with at most `votes_per_unit` records
-    among a query's neighbours.
-
-    References
-    ----------
-    docs/theory/private-knn.md#several-labels.
+    Unit: one with at most `votes_per_unit` records among a query's neighbours.
+    Proof: docs/theory/private-knn.md#several-labels.
 
     Examples
     --------
@@ -131,7 +121,7 @@ class SampledLabels(_Sums):
         return self.sigma / (self.votes_per_unit * math.sqrt(2 * self.tau))
 
     def weights(self, n_labels: int) -> Integers:
-        """Return, in steps of the grid, what each one counts in a vector with 0 .. n_labels ones.
+        """Return, in steps of the grid, the weight of each one in a vector with 0 .. n_labels ones.
 
         Parameters
         ----------
@@ -141,12 +131,8 @@ class SampledLabels(_Sums):
         Returns
         -------
         array of int of shape (n_labels + 1,)
-            Weights by the number of ones; public.
-
-        Notes
-        -----
-        The largest whole w <= 1/GRID with s w <= tau/GRID (l1), s w^2 <= tau/GRID^2 (l2), in
-        rational arithmetic.
+            By the number of ones s, the largest whole w <= 1/GRID with s w <= tau/GRID (l1) or
+            s w^2 <= tau/GRID^2 (l2), in rational arithmetic; public.
         """
         tau = Fraction(self.tau)
         by_l1 = [int(tau * _STEPS / s) for s in range(1, n_labels + 1)]
@@ -167,20 +153,7 @@ class SampledLabels(_Sums):
         return labels.astype(np.int64)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return noisy clipped counts (queries, labels); some are negative.
-
-        Parameters
-        ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `values` of shape (queries, labels), multiples of 2^-20; public.
-        """
+        """Return noisy clipped counts (queries, labels); some are negative."""
         entry = admit(noise)
         n_labels = self._targets(answers, None).shape[1]
         weights = self.weights(n_labels)
@@ -194,13 +167,7 @@ class SampledLabels(_Sums):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit that bears half of the labels, among others who bear the other half.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield a unit that has half of the labels, among others that have the other half."""
         small(k=self.k, tau=self.tau)
         half = max(1, math.floor(self.tau) if self.clip == "l1" else math.ceil(self.tau))
         each = self.tau / half
@@ -222,9 +189,9 @@ class SampledMean(_Sums):
     sigma : float
         Deviation of the noise of the released mean, in the units of y.
     k : int
-        How many sampled neighbours speak to a query.
+        How many sampled neighbours contribute to a query.
     sampling_rate : float, optional
-        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes all.
     low, high : float, optional
         Public range to which y is clipped.
     votes_per_unit : int, optional
@@ -232,14 +199,10 @@ class SampledMean(_Sums):
 
     Notes
     -----
-    mid = (low + high)/2. It is divided by k, never by the number of neighbours found, which is
-    secret: a missing one counts as mid. A displaced record moves it by at most (high - low)/k, so
-    mu = votes_per_unit (high - low)/(k sigma). Unit: one with at most `votes_per_unit` records
-    among a query's neighbours.
-
-    References
-    ----------
-    docs/theory/private-knn.md#numbers.
+    mid = (low + high)/2; the divisor is k, never the number of neighbours found, which is secret:
+    a missing one counts as mid. A displaced record moves it by at most (high - low)/k, so mu =
+    votes_per_unit (high - low)/(k sigma). Unit: one with at most `votes_per_unit` records among a
+    query's neighbours. Proof: docs/theory/private-knn.md#numbers.
 
     Examples
     --------
@@ -277,20 +240,7 @@ class SampledMean(_Sums):
         return self._relative_sigma / (2 * self.votes_per_unit)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one noisy clipped mean per query; some lie outside [low, high].
-
-        Parameters
-        ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `values` of shape (queries,); public.
-        """
+        """Return one noisy clipped mean per query; some lie outside [low, high]."""
         entry = admit(noise)
         middle = self.low + self._half
 
@@ -304,13 +254,7 @@ class SampledMean(_Sums):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit at one end of the range, among others at the other.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield a unit at one end of the range, among others at the other."""
         small(k=self.k)
         by = self.votes_per_unit * (self.high - self.low) / self.k
         shift = Shift((1.0,), self.low, by, self.sigma, self.sampling_rate)
@@ -331,12 +275,12 @@ class SampledMedian(NeighbourMechanism):
     Parameters
     ----------
     epsilon_per_query : float
-        e0, the epsilon of one answer if every record took part, from 2^-12 to 100; sampling lowers
-        it to log(1 + rate (e^e0 - 1)).
+        e0, the epsilon of one answer without sampling, from 2^-12 to 100; sampling lowers it to
+        log(1 + rate (e^e0 - 1)).
     k : int
-        How many sampled neighbours speak to a query.
+        How many sampled neighbours contribute to a query.
     sampling_rate : float, optional
-        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes all.
     grid : tuple (low, high, points), optional
         Public and evenly spaced; one of its points is released.
     votes_per_unit : int, optional
@@ -344,18 +288,13 @@ class SampledMedian(NeighbourMechanism):
 
     Notes
     -----
-    Exact sampling: the weights are a public table of whole numbers, one for each value of
-    2|u| in 0 .. k, and a point is drawn by a uniform whole number below their sum, made of fair
-    bits by rejection. The table's log-ratios, not the ideal ones, are what privacy rests on:
-    utilities are clipped at weight e^-18 (clipping brings two utilities no farther apart) and
-    scaled down by what rounding can add, so that displaced votes change no log-weight by more
-    than e0/2, and no log-probability ratio ranges over more than e0.
-
-    Unit: one with at most `votes_per_unit` records among a query's neighbours.
-
-    References
-    ----------
-    docs/theory/private-knn.md#numbers.
+    The exponential mechanism: a point x has probability proportional to exp(e0 u(x)/(2c)) with
+    u(x) = -|#{y < x} - #{y > x}|/2, which c = `votes_per_unit` displaced records move by at most
+    c. Privacy rests on a public table of whole weights, one for each 2|u| in 0 .. k, sampled
+    exactly: utilities are clipped at weight e^-18 and scaled down by what rounding can add, so
+    that displaced votes change no log-weight by more than e0/2, and no log-probability ratio
+    ranges over more than e0. Unit: one with at most `votes_per_unit` records among a query's
+    neighbours. Proof: docs/theory/private-knn.md#numbers.
 
     Examples
     --------
@@ -399,38 +338,12 @@ class SampledMedian(NeighbourMechanism):
         return np.asarray(np.rint(_TOP * np.exp(-depth)), dtype=np.int64)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query: the exponential mechanism on a Poisson sample.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one query; public.
-        """
+        """Worst case for one query: the exponential mechanism on a Poisson sample; public."""
         values = sampled_exponential_rdp(self.epsilon_per_query, self.sampling_rate, orders)
         return RdpCurve(orders, values)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one grid point per query.
-
-        Parameters
-        ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `values` of shape (queries,), points of the grid; public.
-        """
+        """Return one grid point per query."""
         entry = admit(noise)
         points, weights = self.points, self.weights()
         values = np.empty(self._answers(answers).n_queries)
@@ -445,16 +358,9 @@ class SampledMedian(NeighbourMechanism):
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield a unit below all points, which moves the balance at the lowest of them.
 
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-
-        Notes
-        -----
-        Where everybody takes part: from (-2c, 0) at the lower and the upper points to (0, 2c). On a
-        sample, from (-k, k) to (-k + 2c, k), while a table of weights reaches that far; else the
-        unit is alone, at the lowest point.
+        Without sampling: from (-2c, 0) at the lower and the upper points to (0, 2c). On a sample,
+        from (-k, k) to (-k + 2c, k) if the table of weights reaches that far; else the unit is
+        alone.
         """
         small(k=self.k)
         points, votes, k = self.points, self.votes_per_unit, self.k
@@ -506,8 +412,7 @@ def imbalance(numbers: Floats, positions: Integers, points: Floats) -> Integers:
 def uniform_below(limits: Integers, noise: Noise) -> Integers:
     """Draw a whole number uniformly from 0 .. limit - 1 for each limit <= 2^61, exactly.
 
-    62 fair bits make a uniform number below 2^62; those at or above the largest multiple of the
-    limit are drawn again, so that the remainder is uniform.
+    Of uniform numbers below 2^62, those from the largest multiple of the limit on are drawn again.
     """
     drawn = np.empty(limits.size, dtype=np.int64)
     powers = np.left_shift(1, np.arange(_UNIFORM_BITS, dtype=np.int64))

@@ -1,14 +1,9 @@
 """Mechanisms on neighbours: a noisy plurality, a noisy histogram, and answers after a screening.
 
-The private records vote themselves. A mechanism asks for the k nearest records of a fresh Poisson
-sample of the units, for each query and each step of it, and the coins come from the noise of its
-own grant. One unit has one coin and at most c = `votes_per_unit` records among the neighbours of a
-query: a sampled unit adds at most c votes and displaces at most c, L2 = sqrt(2) c.
-
-Screening and answer each draw a Poisson sample of their own. With one sample for both, as in the
-paper, the pair would show more than the two amplified costs add up to.
-Proofs: docs/theory/private-knn.md#what-one-unit-can-move, #noisy-plurality-and-histogram and
-#noisy-screening.
+For each query and each step of it the k nearest records of a fresh Poisson sample of the units
+vote. A unit has at most c = `votes_per_unit` records among a query's neighbours, so if sampled it
+adds at most c votes and displaces at most c: L2 = sqrt(2) c. Proofs: docs/theory/private-knn.md
+(#what-one-unit-can-move, #noisy-plurality-and-histogram, #noisy-screening).
 """
 
 from __future__ import annotations
@@ -58,13 +53,13 @@ class NeighbourAnswers(Protocol):
 
     @property
     def votes_per_unit(self) -> int:
-        """How many records of one unit can be among the neighbours of a query, at the most."""
+        """The most records of one unit that can be among the neighbours of a query."""
 
     @property
     def targets(self) -> NDArray[Any]:
-        """What each record says, `(records, ...)`: a class, 0/1 labels or a number. Secret.
+        """Target of each record `(records, ...)`: a class, 0/1 labels or a number. Secret.
 
-        Where records are read in blocks, a draw that goes far may add some at the end.
+        Where records are read in blocks, a draw that goes far may append some.
         """
 
     def draw(self, k: int, rate: float, noise: Noise, rows: Integers | None = None) -> Integers:
@@ -77,7 +72,7 @@ class NeighbourAnswers(Protocol):
         rate : float
             Chance of each unit to be in the sample, in (0, 1]; 1 means the plain k nearest.
         noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
+            That of an open grant, or `InsecureNoise`.
         rows : array of int, optional
             Which queries; all of them by default.
 
@@ -88,13 +83,13 @@ class NeighbourAnswers(Protocol):
 
         Notes
         -----
-        The order of two records for a query must depend on these two alone. Samples are fresh in
-        every call.
+        The order of two records for a query must depend on these two alone. Every call samples
+        afresh.
         """
 
 
 class NeighbourMechanism(Mechanism):
-    """What every mechanism on neighbours has: k, a sampling rate and votes per unit."""
+    """Base of mechanisms on neighbours: k, a sampling rate and votes per unit."""
 
     __slots__ = ()
     assumes: ClassVar[str] = (
@@ -113,41 +108,14 @@ class NeighbourMechanism(Mechanism):
             raise refuse("votes_per_unit", self.votes_per_unit, f"at most k={self.k}")
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each query: sampling amplifies nothing else.
+        """Return the worst case for each query.
 
-        Parameters
-        ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each query.
-
-        Notes
-        -----
-        Amplification needs a bound that holds for every sample; a data-dependent one holds for the
-        sample that was drawn.
+        Amplification needs a bound that holds for every sample, not for the one that was drawn.
         """
         return self.cost(orders).batch(self._answers(answers).n_queries)
 
     def accept(self, answers: Any, *, queries: int, n_classes: int | None, **_: Any) -> None:
-        """Raise unless these are neighbours of as many queries, with the targets priced.
-
-        Parameters
-        ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        queries : int
-            As many as the plan priced.
-        n_classes : int or None
-            That of the plan, for targets that are classes or labels.
-        **_ : object
-            Not used.
-        """
+        """Raise unless these are neighbours of as many queries, with the targets priced."""
         found = self._answers(answers).n_queries
         if found != queries:
             raise InvalidArgument(f"Expected neighbours of {queries} queries, got {found}.")
@@ -184,10 +152,10 @@ class NeighbourMechanism(Mechanism):
         rows: Integers | None = None,
         width: int = 1,
     ) -> Iterator[tuple[slice, Integers, _Read]]:
-        """Draw fresh samples, some queries at a time: places among `rows`, positions, and targets.
+        """Yield fresh samples of blocks of queries: slice of `rows`, positions, and targets.
 
-        `read` makes what is needed of all targets; again where a draw went so far that more were
-        found. `width` numbers are made of each position, so that blocks stay small.
+        `read` makes what is needed of all targets, again where a draw found more. `width` numbers
+        are made of each position, which bounds the size of a block.
         """
         answers = self._answers(answers)
         wanted = np.arange(answers.n_queries) if rows is None else rows
@@ -208,7 +176,7 @@ class NeighbourMechanism(Mechanism):
 
 
 class ClassNeighbours(NeighbourMechanism):
-    """Neighbours that say a class each; how many classes there are, the plan must tell."""
+    """Neighbours that vote for a class each; the plan must give the number of classes."""
 
     __slots__ = ()
     counts_classes: ClassVar[bool] = True
@@ -237,36 +205,17 @@ class GaussianNeighbours(NeighbourMechanism):
         """Sigma over the L2 sensitivity of the sum to one sampled unit."""
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query: the Poisson-subsampled Gaussian.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one query; public.
-        """
+        """Worst case for one query: the Poisson-subsampled Gaussian; public."""
         values = privacy.poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
         return RdpCurve(orders, values)
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = (sensitivity/sigma)^2 if every record takes part, else None.
-
-        Returns
-        -------
-        float or None
-            For each query; public.
-        """
+        """mu^2 = (sensitivity/sigma)^2 of one query without sampling, else None."""
         return None if self.sampling_rate < 1.0 else self.noise_multiplier**-2
 
 
 def count_classes(classes: Integers, positions: Integers, n_classes: int) -> Integers:
-    """Count the classes of the drawn records: votes `(rows, classes)`; nobody votes for a -1."""
+    """Count the classes of the drawn records: votes `(rows, classes)`; a -1 is no vote."""
     rows, places = np.nonzero(positions >= 0)
     bins = rows * n_classes + classes[positions[rows, places]]
     return np.bincount(bins, minlength=len(positions) * n_classes).reshape(-1, n_classes)
@@ -291,13 +240,7 @@ class _Votes(ClassNeighbours, GaussianNeighbours):
         return self.sigma / (math.sqrt(2) * self.votes_per_unit)
 
     def reading(self) -> VoteReading:
-        """Gaussian noise on each count.
-
-        Returns
-        -------
-        VoteReading
-            Public: it says nothing about the data.
-        """
+        """Gaussian noise on each count."""
         return VoteReading.gaussian(self.sigma)
 
 
@@ -310,9 +253,9 @@ class SampledMax(_Votes):
     sigma : float
         Deviation of the noise on each count, in votes.
     k : int
-        How many sampled neighbours speak to a query.
+        How many sampled neighbours vote on a query.
     sampling_rate : float, optional
-        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
+        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes all.
     votes_per_unit : int, optional
         Most records of one unit among the neighbours of a query, from 1 to k.
 
@@ -320,10 +263,7 @@ class SampledMax(_Votes):
     -----
     One query costs the subsampled Gaussian with mu = sqrt(2) votes_per_unit/sigma. A plan needs
     n_classes. Unit: one with at most `votes_per_unit` records among a query's neighbours.
-
-    References
-    ----------
-    docs/theory/private-knn.md#noisy-plurality-and-histogram.
+    Proof: docs/theory/private-knn.md#noisy-plurality-and-histogram.
 
     Examples
     --------
@@ -339,12 +279,9 @@ class SampledMax(_Votes):
 
         Parameters
         ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-        n_classes : int
-            How many classes there are; required, for neighbours do not tell.
+        answers, noise, n_classes
+            The neighbours of each query, secret; the noise of an open grant; n_classes is
+            required.
 
         Returns
         -------
@@ -362,12 +299,8 @@ class SampledMax(_Votes):
 
         Parameters
         ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-        n_classes : int
-            How many classes there are; required, for neighbours do not tell.
+        answers, noise, n_classes
+            As in `release`, which alone checks that the noise was paid for.
         rows : array of int, optional
             Which queries; all of them by default.
 
@@ -375,10 +308,6 @@ class SampledMax(_Votes):
         -------
         array of shape (rows,)
             Labels; public.
-
-        Notes
-        -----
-        It does not ask whether the noise was paid for: `release` does.
         """
         read = partial(self._targets, answers, n_classes)
         queries = self._answers(answers).n_queries if rows is None else rows.size
@@ -389,13 +318,7 @@ class SampledMax(_Votes):
         return labels
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a unit that is alone, or that displaces a vote for the class which is ahead.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield a unit that is alone, or that displaces a vote for the leading class."""
         small(k=self.k)
         one, votes = Plan(self, 1, n_classes=2), self.votes_per_unit
         spread = math.sqrt(2) * self.sigma
@@ -418,29 +341,15 @@ class SampledVotes(_Votes):
 
     Parameters
     ----------
-    sigma : float
-        Deviation of the noise on each count, in votes.
-    k : int
-        How many sampled neighbours speak to a query.
-    sampling_rate : float, optional
-        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
-    votes_per_unit : int, optional
-        Most records of one unit among the neighbours of a query, from 1 to k.
+    sigma, k, sampling_rate, votes_per_unit
+        As in `SampledMax`.
 
     Notes
     -----
-    It costs what `SampledMax` costs, whose label is a post-processing of it. The noise is a
+    It costs what `SampledMax` costs, whose label is a post-processing of it; the noise is a
     Gaussian rounded to the integers, exactly sampled. A plan needs n_classes. Unit: one with at
     most `votes_per_unit` records among a query's neighbours.
-
-    References
-    ----------
-    docs/theory/private-knn.md#noisy-plurality-and-histogram.
-
-    Examples
-    --------
-    >>> round(SampledVotes(sigma=20, k=300).gaussian_cost(), 9) == 2 / 20**2
-    True
+    Proof: docs/theory/private-knn.md#noisy-plurality-and-histogram.
     """
 
     name: ClassVar[str] = "sampled-votes"
@@ -455,12 +364,9 @@ class SampledVotes(_Votes):
 
         Parameters
         ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-        n_classes : int
-            How many classes there are; required, for neighbours do not tell.
+        answers, noise, n_classes
+            The neighbours of each query, secret; the noise of an open grant; n_classes is
+            required.
 
         Returns
         -------
@@ -477,13 +383,7 @@ class SampledVotes(_Votes):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the difference of two counts, of which everyone else has filled the second.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield the difference of two counts, where all others vote for the second."""
         small(k=self.k)
         votes, spread = self.votes_per_unit, math.sqrt(2) * self.sigma
         shift = Shift((1.0, -1.0), -self.k, 2 * votes, spread, self.sampling_rate)
@@ -501,22 +401,15 @@ class ScreeningCheck(ClassNeighbours):
         What the largest count plus noise must reach, in votes.
     sigma : float
         Deviation of the noise.
-    k : int
-        How many sampled neighbours speak to a query.
-    sampling_rate : float, optional
-        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
-    votes_per_unit : int, optional
-        Most records of one unit among the neighbours of a query, from 1 to k.
+    k, sampling_rate, votes_per_unit
+        As in `SampledMax`.
 
     Notes
     -----
     The largest count lies in [0, k], for a sample may be small, and one unit moves it by at most
-    `votes_per_unit`. mu^2 = (votes_per_unit/sigma)^2 where every record takes part. Unit: one with
-    at most `votes_per_unit` records among a query's neighbours.
-
-    References
-    ----------
-    docs/theory/private-knn.md#noisy-screening.
+    `votes_per_unit`: mu^2 = (votes_per_unit/sigma)^2 without sampling. Unit: one with at most
+    `votes_per_unit` records among a query's neighbours.
+    Proof: docs/theory/private-knn.md#noisy-screening.
 
     Examples
     --------
@@ -542,21 +435,13 @@ class ScreeningCheck(ClassNeighbours):
 
         Parameters
         ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-        n_classes : int
-            How many classes there are; required, for neighbours do not tell.
+        answers, noise, n_classes
+            As in `release`, which alone checks that the noise was paid for.
 
         Returns
         -------
         array of bool of shape (queries,)
             Which queries pass; public.
-
-        Notes
-        -----
-        It does not ask whether the noise was paid for: `release` does.
         """
         read = partial(self._targets, answers, n_classes)
         passed = np.empty(self._answers(answers).n_queries, dtype=np.bool_)
@@ -572,12 +457,9 @@ class ScreeningCheck(ClassNeighbours):
 
         Parameters
         ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-        n_classes : int
-            How many classes there are; required, for neighbours do not tell.
+        answers, noise, n_classes
+            The neighbours of each query, secret; the noise of an open grant; n_classes is
+            required.
 
         Returns
         -------
@@ -589,42 +471,17 @@ class ScreeningCheck(ClassNeighbours):
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case over every value of the statistic, exactly amplified.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one query; public.
-        """
+        """Worst case over every value of the statistic, exactly amplified; public."""
         check = self.k, self.threshold, self.sigma
         sample = self.sampling_rate, orders, self.votes_per_unit
         return RdpCurve(orders, privacy.sampled_threshold_rdp(*check, *sample))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = (votes_per_unit/sigma)^2 if every record takes part, else None.
-
-        Returns
-        -------
-        float or None
-            For each query; public.
-        """
+        """mu^2 = (votes_per_unit/sigma)^2 without sampling, else None; public."""
         return None if self.sampling_rate < 1.0 else (self.votes_per_unit / self.sigma) ** 2
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a check that the unit's votes, or those that it displaces, decide.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield a check that the unit's votes, or those that it displaces, decide."""
         return _checks("the check", self, self.sigma, (labelled(1),))
 
 
@@ -640,22 +497,16 @@ class NoisyScreening(ClassNeighbours):
         Deviation of the noise of the check, which every query pays.
     sigma : float
         Deviation of the noise on each count of an answer.
-    k : int
-        How many sampled neighbours speak to a query.
-    sampling_rate : float, optional
-        Chance of each unit to be in the sample of a query, in (0, 1]; 1 takes everybody.
-    votes_per_unit : int, optional
-        Most records of one unit among the neighbours of a query, from 1 to k.
+    k, sampling_rate, votes_per_unit
+        As in `SampledMax`.
 
     Notes
     -----
     If max_j votes_j + N(0, sigma_screen^2) >= threshold, release argmax_j votes_j + N(0, sigma^2)
-    of the votes of *another* Poisson sample, else -1. A plan needs n_classes. Unit: one with at
-    most `votes_per_unit` records among a query's neighbours.
-
-    References
-    ----------
-    Private-kNN, Algorithm 1. docs/theory/private-knn.md#noisy-screening.
+    of the votes of *another* Poisson sample, else -1. With one sample for both, as in the paper,
+    the pair would show more than the two amplified costs add up to. A plan needs n_classes. Unit:
+    one with at most `votes_per_unit` records among a query's neighbours.
+    Proof: docs/theory/private-knn.md#noisy-screening.
 
     Examples
     --------
@@ -701,19 +552,15 @@ class NoisyScreening(ClassNeighbours):
 
         Parameters
         ----------
-        answers : NeighbourAnswers
-            The private records around each query; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-        n_classes : int
-            How many classes there are; required, for neighbours do not tell.
+        answers, noise, n_classes
+            As in `SampledMax.release`.
         max_answers : int, optional
             Public cap: the first rows that pass are answered, the rest are -1. None is no cap.
 
         Returns
         -------
         Release
-            `labels`, one for each query, -1 where unanswered; public.
+            `labels`; public.
         """
         entry = admit(noise)
         passed = self.check.passes(answers, noise, n_classes)
@@ -727,53 +574,22 @@ class NoisyScreening(ClassNeighbours):
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query, screened and possibly answered.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one query; public.
-        """
+        """Worst case for one query, screened and possibly answered; public."""
         check, answer = (self.k, self.threshold, self.sigma_screen), self.answer.cost(orders).values
         sample = self.sampling_rate, orders, self.votes_per_unit
         return RdpCurve(orders, privacy.sampled_screening_rdp(*check, answer, *sample))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 of one query that is checked and answered, if every record takes part.
-
-        Returns
-        -------
-        float or None
-            For each query; public.
-        """
+        """mu^2 of one query that is checked and answered, without sampling; else None; public."""
         check, answer = self.check.gaussian_cost(), self.answer.gaussian_cost()
         return None if check is None or answer is None else check + answer
 
     def reading(self) -> VoteReading:
-        """Gaussian noise, where a check was passed.
-
-        Returns
-        -------
-        VoteReading
-            Public: it says nothing about the data.
-        """
+        """Gaussian noise, where a check was passed; public."""
         return VoteReading.gaussian(self.sigma, check=(self.threshold, self.sigma_screen))
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield what decides the check and, where everybody takes part, what decides the answer.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield what decides the check and, without sampling, what decides the answer."""
         events = labelled(0, 1), labelled(0)
         yield from _checks("check and answer", self, self.sigma_screen, events)
         if self.sampling_rate == 1:

@@ -1,14 +1,8 @@
 """Training in noisy steps: Poisson samples, bounded sums, Gaussian noise.
 
-One use is a whole training run. In each step every unit takes part independently with a public
-rate, what the sampled units say is summed, noise is added, and the learner sees the noisy sum and
-nothing else. What one unit says has norm at most 1, so a step is one Poisson-subsampled Gaussian of
-sensitivity 1, whatever the network, the objective or the optimiser are. An empty sample is a step
-like any other: it takes noise, is learned from and is paid for.
-
-Numbers are released on a public grid, with noise that is rounded to it exactly. Sums are made in
-float64, so that a unit's part is 1 plus rounding; `ROOM` bounds that, and the noise is larger by it
-(docs/theory/direct.md#one-step proves the bound).
+One use is a whole training run. What one unit adds to a step's sum has norm at most 1, so a step
+is one Poisson-subsampled Gaussian of sensitivity 1, whatever network, objective and optimiser; an
+empty sample is a step like any other. Noise and grid: docs/theory/direct.md#one-step.
 """
 
 from __future__ import annotations
@@ -51,12 +45,12 @@ _BLOCK = 2**13  # numbers whose few temporary arrays stay in the processor's cac
 
 @runtime_checkable
 class PrivateSteps(Protocol):
-    """A model in training: private units that speak in each step, parameters that learn. Secret.
+    """A model in training: private units contribute to each step, parameters learn. Secret.
 
-    The part of a unit is a vector of `dimension` numbers that depends on this unit, on public data
-    and on what was learned so far; its norm is at most 1, in float64, for any data (an invalid one
-    is 0). Nobody else's part may change by a bit when a unit is added or removed. Parts are added
-    in float64, of at most 2**24 records in all and 1024 at a time, which is what `ROOM` is for.
+    The part of a unit is a vector of `dimension` numbers computed from this unit, public data and
+    what was learned so far; its norm is at most 1, in float64, for any data (an invalid one is 0).
+    No other part may change by a bit when a unit is added or removed. Parts are added in float64,
+    of at most 2**24 records in all and 1024 at a time; `ROOM` bounds the rounding.
     """
 
     @property
@@ -82,25 +76,23 @@ class PrivateSteps(Protocol):
         Returns
         -------
         array of float64 of shape (dimension,)
-            Secret.
         """
 
     def learn(self, noisy_sums: Floats) -> None:
-        """Take one step from the noisy sum; see nothing private meanwhile.
+        """Take one step from the noisy sum; read nothing private.
 
         Parameters
         ----------
         noisy_sums : array of shape (dimension,)
-            Public already, so that all that is done with it is free.
+            Public already.
         """
 
     def result(self) -> Floats:
-        """Return what was learned, from the noisy sums alone: this is released.
+        """Return what was learned, from the noisy sums alone: this is released; public.
 
         Returns
         -------
         array of floats
-            Public.
         """
 
     def forget(self) -> None:
@@ -109,21 +101,21 @@ class PrivateSteps(Protocol):
 
 @runtime_checkable
 class ResumableSteps(PrivateSteps, Protocol):
-    """A model in training that can go on from what it had learned: weights, state of an optimiser.
+    """A model in training that can resume from its weights and the state of its optimiser.
 
     What it stores was made of noisy sums alone and is public: never samples, losses or generators.
     """
 
     @property
     def steps_a_note(self) -> int:
-        """How many steps are noted as begun at a time. Public."""
+        """How many steps are recorded as started at a time. Public."""
 
     @property
     def learned(self) -> int:
         """From how many noisy sums it has learned so far. Public."""
 
     def state(self) -> dict[str, Any]:
-        """Return what it goes on from.
+        """Return what it resumes from.
 
         Returns
         -------
@@ -132,14 +124,14 @@ class ResumableSteps(PrivateSteps, Protocol):
         """
 
     def go_on(self, state: Mapping[str, Any], position: int) -> None:
-        """Take up what an earlier process had learned.
+        """Resume from the state of an earlier process.
 
         Parameters
         ----------
         state : mapping
             What `state` returned there.
         position : int
-            How many steps are behind, those that were skipped included.
+            How many steps are done, skipped ones included.
         """
 
 
@@ -157,13 +149,9 @@ class NoisySteps(Mechanism):
     Notes
     -----
     A step costs D_a((1-q) N(0,s^2) + q N(1,s^2) || N(0,s^2)) for the add/remove neighbours, both
-    directions; `Plan(mechanism, queries=steps)` is one run. Answers: `PrivateSteps`. Unit: whatever
-    the answers count as one.
-
-    References
-    ----------
-    Abadi et al. 2016 with the sums' fixed divisor; Mironov, Talwar and Zhang 2019.
-    docs/theory/direct.md#one-step.
+    directions; `Plan(mechanism, queries=steps)` is one run. Answers: `PrivateSteps`. Unit:
+    whatever the answers count as one. Abadi et al. 2016 with the sums' fixed divisor; Mironov,
+    Talwar and Zhang 2019; docs/theory/direct.md#one-step.
 
     Examples
     --------
@@ -207,105 +195,48 @@ class NoisySteps(Mechanism):
         Returns
         -------
         float
-            Size of a step of the grid; public.
         """
         return ROOM / 2 / power_of_two_above(math.sqrt(dimension))
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case of one step: the Poisson-subsampled Gaussian.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one step; public.
-        """
+        """Worst case of one step: the Poisson-subsampled Gaussian; public."""
         values = poisson_gaussian_rdp(self.sampling_rate, self.noise_multiplier, orders)
         return RdpCurve(orders, np.minimum(values, gaussian_rdp(self.noise_multiplier, orders)))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each step: sampling amplifies nothing else.
-
-        Parameters
-        ----------
-        answers : PrivateSteps
-            The training run; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each step.
-        """
+        """Return the worst case for each step: no data-dependent price is amplified by sampling."""
         return self.cost(orders).batch(_checked(answers).steps)
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/noise_multiplier^2 where everyone takes part; a sample is not Gaussian.
-
-        Returns
-        -------
-        float or None
-            For each step; public.
-        """
+        """mu^2 = 1/noise_multiplier^2 of one step without sampling, else None; public."""
         return self.noise_multiplier**-2 if self.sampling_rate == 1 else None
 
     def sampled_gaussian(self) -> tuple[float, float]:
-        """Return noise multiplier and sampling rate: a loss distribution composes them.
-
-        Returns
-        -------
-        tuple of float
-            Both public.
-        """
+        """Return noise multiplier and sampling rate: a loss distribution composes them; public."""
         return self.noise_multiplier, self.sampling_rate
 
     def accept(self, answers: Any, *, queries: int, n_classes: int | None, **_: Any) -> None:
-        """Raise unless the run has as many steps as the plan priced.
-
-        Parameters
-        ----------
-        answers : PrivateSteps
-            The training run; secret.
-        queries : int
-            As many steps as the plan priced.
-        n_classes : None
-            Sums have no classes.
-        **_ : object
-            Not used.
-        """
+        """Raise unless the run has as many steps as the plan priced."""
         if n_classes is not None:
             raise refuse("n_classes", n_classes, f"omitted: sums of {self.name} have no classes")
         if (steps := _checked(answers).steps) != queries:
             raise InvalidArgument(f"Expected the {queries} steps of the plan, got {steps}.")
 
     def release(self, answers: Any, noise: Noise, *, steps: Iterable[int] | None = None) -> Release:
-        """Train, and return what was learned.
+        """Train, and return what was learned; the private records are dropped, also on failure.
 
         Parameters
         ----------
-        answers : PrivateSteps
-            The training run; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        answers, noise
+            The training run, secret; the noise of an open grant.
         steps : iterable of int, optional
-            Which steps of the run are taken, in order, by default all of them. A grant gives those
-            that were never begun before.
+            Which steps of the run to take, in order, all by default. A grant gives those never
+            started before.
 
         Returns
         -------
         Release
             `values`: the run's result; public.
-
-        Notes
-        -----
-        The run forgets the private records afterwards, also when it fails.
         """
         entry = admit(noise)
         training = _checked(answers)
@@ -342,17 +273,9 @@ class NoisySteps(Mechanism):
         return np.zeros(training.dimension) if total is None else total
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield two steps with a unit and without it, in one run for each trial, side by side.
+        """Yield two steps with a unit and without it, one run for each trial.
 
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-
-        Notes
-        -----
-        Each run is a number of one release, and its unit touches no other, so the runs are
-        independent and each has the neighbours that the price is for.
+        The runs share one release, one number each, and no unit, so they are independent.
         """
         one = Plan(self, _AUDITED_STEPS)
 
@@ -370,7 +293,7 @@ class NoisySteps(Mechanism):
 
 
 def _in_order(steps: Iterable[int], most: int) -> Iterator[int]:
-    """Yield steps, of which there are at most so many, each once: a plan pays for no more."""
+    """Yield steps, each once and fewer than `most`: a plan pays for no more."""
     last = -1
     for step in steps:
         if not last < step < most:
@@ -399,7 +322,7 @@ def _checked(answers: Any) -> PrivateSteps:
 
 
 def _checked_sums(sums: Any, size: int, dimension: int) -> Floats:
-    """Return sums as float64 that a bounded part can have made; never quote them."""
+    """Return sums as float64 whose norm bounded parts can have; never quote them."""
     array = np.asarray(sums)
     if array.dtype != np.float64 or array.shape != (dimension,):
         raise InvalidArgument("Expected sums to be a float64 vector of as many numbers as said.")
@@ -412,10 +335,9 @@ def _checked_sums(sums: Any, size: int, dimension: int) -> Floats:
 
 @dataclass
 class Counting:
-    """A run that learns nothing and remembers what it was told: unit n adds 1 to number n.
+    """A run that records the noisy sums it gets: unit n adds 1 to number n (mod dimension).
 
-    Units beyond the dimension begin again at the first number. The result lists, number by
-    number, what each step said. Made-up answers for audits and tests.
+    For audits and tests. The result lists, number by number, each step's noisy sum.
     """
 
     n_units: int
@@ -429,11 +351,11 @@ class Counting:
         return np.bincount(sample % self.dimension, minlength=self.dimension).astype(np.float64)
 
     def learn(self, noisy_sums: Floats) -> None:
-        """Remember the noisy sums."""
+        """Record the noisy sums."""
         self.told.append(noisy_sums)
 
     def result(self) -> Floats:
-        """Return everything, `(numbers, steps)` as one row."""
+        """Return all noisy sums, `(numbers, steps)` as one row."""
         return np.stack(self.told, axis=1).ravel()
 
     def forget(self) -> None:
@@ -442,7 +364,7 @@ class Counting:
 
 
 def likely(mechanism: NoisySteps, limit: float) -> Event:
-    """Return the event that the log-likelihood ratio of some steps is at least so much."""
+    """Return the event that the log-likelihood ratio of some steps is at least `limit`."""
     rate, variance = mechanism.sampling_rate, mechanism.noise_multiplier**2
 
     def event(steps: Floats) -> NDArray[np.bool_]:

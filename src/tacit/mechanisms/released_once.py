@@ -1,17 +1,8 @@
 """Mechanisms that release once: a matrix or a number, with Gaussian noise of known deviation.
 
-What sums over records share beside that is `ExactlySummed`: whole steps of a public grid, added in
-int64, so that partial sums of any parts of the records, in any order, add up to the same bits.
-
-**How many records.** A record moves each number by at most 2^28 steps. Of at most 2^34 records
-every partial sum is below 2^62, and noise stays below 2^46 steps but for a probability of 2^-2900:
-int64, which holds 2^63, never wraps. Products and sums within a block are float64, of at most 2^24
-records at a time: below 2^52, and so exact in any order (docs/theory/limits.md).
-
-A ledger writes to disk before each release, which takes too long to be done a hundred thousand
-times. So an audit of a mechanism that is `ReleasedOnce` asks for many copies of a release of
-made-up answers under one entry, priced as that many releases. Each is drawn as a single one is, by
-the same method.
+Sums over records (`ExactlySummed`) count whole steps of a public grid in int64, so partial sums of
+any parts, in any order, add up to the same bits. Each of at most 2^34 records moves a number by at
+most 2^28 steps, and noise exceeds 2^46 steps with probability 2^-2900, so int64 never wraps.
 """
 
 from __future__ import annotations
@@ -54,7 +45,7 @@ class ReleasedOnce(Mechanism):
         """Return the answers as this mechanism reads them, or raise without quoting them."""
 
     def _total(self, checked: Any) -> Any:
-        """Return what noise is added to, of answers that were checked. Secret."""
+        """Return what noise is added to, of checked answers. Secret."""
         return checked
 
     @abstractmethod
@@ -65,80 +56,25 @@ class ReleasedOnce(Mechanism):
         return self._draw(self._total(self._checked(answers)), noise, copies)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Draw noise once and return the noisy values.
-
-        Parameters
-        ----------
-        answers : Contributions, array or SecretCost
-            What the mechanism reads; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `values`; public.
-        """
+        """Draw noise once and return the noisy values."""
         entry = admit(noise)
         values = self._draws(answers, noise, 1)[0]
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case: order / (2 sigma^2), whatever the records say.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Of the one release; public.
-        """
+        """Worst case: order / (2 sigma^2), whatever the data."""
         return RdpCurve(orders, gaussian_rdp(self.sigma, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case: the cost does not depend on the data.
-
-        Parameters
-        ----------
-        answers : Contributions, array or SecretCost
-            What the mechanism reads; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            That of `cost`.
-        """
+        """Return the worst case: the cost does not depend on the data."""
         return self.cost(orders)
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/sigma^2.
-
-        Returns
-        -------
-        float
-            Public.
-        """
+        """mu^2 = 1/sigma^2."""
         return 1 / self.sigma**2
 
     def accept(self, answers: Any, *, queries: int, **sizes: int | None) -> None:
-        """Raise unless the answers are usable, for the one release of the plan.
-
-        Parameters
-        ----------
-        answers : Contributions, array or SecretCost
-            What the mechanism reads; secret.
-        queries : int
-            It must be 1.
-        **sizes : int or None
-            Not used.
-        """
+        """Raise unless the answers are usable, for the one release of the plan."""
         if queries != 1:
             raise refuse("queries", queries, "1: one matrix, or one cost, is released, once")
         self._checked(answers)
@@ -146,17 +82,17 @@ class ReleasedOnce(Mechanism):
 
 @dataclass(frozen=True, slots=True)
 class MadeUp:
-    """Answers that are nobody's, and how many copies of their release are wanted."""
+    """Synthetic answers, and how many copies of their release an audit wants."""
 
     answers: Any
     copies: int
 
 
 class Repeated(ReleasedOnce):
-    """A mechanism whose `queries` are copies of one release of answers that are `MadeUp`.
+    """A mechanism whose `queries` are copies of one release of `MadeUp` answers, under one entry.
 
-    The confidence delta is left out: nobody reads a bound from a copy, and no budget could pay for
-    so many. That is why it takes nothing but made-up answers.
+    For audits: a ledger entry for each of many releases would take too long. It has no confidence
+    delta, since no bound is read from a copy, and so takes nothing but made-up answers.
     """
 
     __slots__ = ()
@@ -168,11 +104,11 @@ class Repeated(ReleasedOnce):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def confidence_delta(self) -> float:
-        """0: see above."""
+        """0: no bound is read from a copy."""
         return 0.0
 
     def accept(self, answers: Any, *, queries: int, **sizes: int | None) -> None:
-        """Raise unless the answers are made up and as many copies are wanted as were priced."""
+        """Raise unless the answers are made up, in as many copies as were priced."""
         if not isinstance(answers, MadeUp) or answers.copies != queries:
             raise InvalidArgument(f"Expected made-up answers in the {queries} copies of the plan.")
 
@@ -209,7 +145,7 @@ def everywhere(
 def copied(
     what: str, mechanism: Mechanism, pair: tuple[Any, Any], looks: tuple[Look, ...], numbers: int
 ) -> Suspicion:
-    """Return an audit of two inputs, each of which is released in many copies under one entry."""
+    """Return an audit of two inputs, each released in many copies under one entry."""
     return Suspicion(what, *pair, Plan(mechanism, 1), looks, MadeUp, _copies, numbers)
 
 
@@ -219,7 +155,7 @@ def _copies(one: Plan, trials: int) -> Plan:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ExactSum(Secret):
-    """What records add up to, in whole steps of 2^-28, before any noise. Secret.
+    """The sum over records in whole steps of 2^-28, before any noise. Secret.
 
     Parameters
     ----------
@@ -230,8 +166,8 @@ class ExactSum(Secret):
 
     Notes
     -----
-    `ExactlySummed.added` makes it of some records. Sums of parts are added with +, in any order:
-    the result has the same bits as one sum over all records. Parts must not share a unit.
+    Made by `ExactlySummed.added`. Sums of parts are added with +, in any order, to the bits of one
+    sum over all records. Parts must not share a unit.
 
     Examples
     --------
@@ -262,7 +198,7 @@ class ExactSum(Secret):
 
 
 def check_records(count: Any) -> None:
-    """Refuse more records than a sum holds; how many there are is not said."""
+    """Refuse more records than a sum holds; the message does not contain the count."""
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MOST_RECORDS:
         raise InvalidArgument("Expected a number of records from 0 to 2**34.")
 
@@ -277,14 +213,14 @@ class ExactlySummed(ReleasedOnce):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """Of the matrix that is released."""
+        """Shape of the released matrix."""
 
     @abstractmethod
     def _added(self, said: Any) -> Integers:
         """Return the exact sum over all units, in steps. Secret."""
 
     def added(self, answers: Any) -> ExactSum:
-        """Return what some of the records add up to, to be joined with others' sums by +.
+        """Return the sum over some of the records, to be joined with others' sums by +.
 
         Parameters
         ----------
@@ -294,7 +230,7 @@ class ExactlySummed(ReleasedOnce):
         Returns
         -------
         ExactSum
-            Secret: nothing was added to it.
+            Secret: it has no noise.
         """
         checked = self._checked(answers)
         if isinstance(checked, ExactSum):
@@ -302,7 +238,7 @@ class ExactlySummed(ReleasedOnce):
         return ExactSum(self._added(checked), len(checked))
 
     def _total(self, checked: Any) -> Integers:
-        """Return the exact sum, of answers or of parts that were added up before. Secret."""
+        """Return the exact sum, of answers or of parts added up before. Secret."""
         return checked.steps if isinstance(checked, ExactSum) else self._added(checked)
 
     def _checked(self, answers: Any) -> Any:

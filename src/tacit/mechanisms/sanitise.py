@@ -1,7 +1,7 @@
 """Sanitise: publish a data-dependent cost, privately.
 
-First the smooth sensitivity of the cost is released on a logarithmic scale, then the cost itself
-with noise of that scale. Both are numbers, so both are exactly rounded Gaussians on public grids.
+First the smooth sensitivity of the cost is released on a logarithmic scale, then the cost with
+noise of that scale; both as exactly rounded Gaussians on public grids.
 Proof: docs/theory/smooth-sensitivity.md#two-stages-sanitise.
 """
 
@@ -45,7 +45,7 @@ class SecretCost:
     order : float
         The Renyi order; public, chosen without the data.
     beta : float
-        Public as well: smooth differs by at most a factor e^beta between neighbours.
+        Public: smooth differs by at most a factor e^beta between neighbours.
     """
 
     value: float
@@ -58,7 +58,7 @@ class SecretCost:
 
 
 class SanitisedCost(NamedTuple):
-    """What was released about a cost, and the upper bound that holds with high probability."""
+    """The released log-scale and cost, and the upper bound that they support."""
 
     log_scale: float
     value: float
@@ -69,7 +69,7 @@ class SanitisedCost(NamedTuple):
 def secret_cost_of(
     mechanism: Mechanism, votes: ArrayLike, labels: ArrayLike, order: float, beta: float
 ) -> SecretCost:
-    """Return what the realised run cost at one order (chosen without the data), and its SS. Secret.
+    """Return the data-dependent cost of a run at one order, and its smooth sensitivity. Secret.
 
     Parameters
     ----------
@@ -90,9 +90,9 @@ def secret_cost_of(
     Notes
     -----
     GNMax: the sum of `gnmax_rdp` over all queries. ConfidentGNMax: the data-independent cost of
-    every check plus `gnmax_rdp` of the queries that were answered (labels != -1), a set that is
-    public already. Not `gnmax_rdp_total`: its lines are off by up to 1e-3, which the smooth
-    sensitivity does not cover.
+    every check plus `gnmax_rdp` of the answered queries, a set that is public already. Not
+    `gnmax_rdp_total`: its lines are off by up to 1e-3, which the smooth sensitivity does not
+    cover.
     """
     counts = vote_matrix(votes)
     answered = np.asarray(labels) != NO_ANSWER
@@ -145,16 +145,11 @@ class Sanitise(ReleasedOnce):
 
     Notes
     -----
-    (1) log max(SS, scale_floor) + N(0, sigma_log^2), from which SS_upper holds except with
-        probability delta_scale; (2) cost + N(0, (sigma SS_upper)^2), from which an upper bound
-        holds except with probability delta_value.
-
-    Every parameter, the order included, must be chosen without the data. Rounding the answers to
-    their grids is paid for by as much more noise. Unit: one teacher.
-
-    References
-    ----------
-    docs/theory/smooth-sensitivity.md#two-stages-sanitise.
+    (1) log max(SS, scale_floor) + N(0, sigma_log^2) gives SS_upper, which holds except with
+    probability delta_scale; (2) cost + N(0, (sigma SS_upper)^2) gives an upper bound, except with
+    probability delta_value. Every parameter, the order included, must be chosen without the data.
+    Rounding to the grids is paid for by more noise. Unit: one teacher.
+    Proof: docs/theory/smooth-sensitivity.md#two-stages-sanitise.
 
     Examples
     --------
@@ -190,12 +185,11 @@ class Sanitise(ReleasedOnce):
             raise InvalidArgument("Expected covers to be the hash of the ledger entry it prices.")
 
     def price(self) -> SanitiseCost:
-        """Return cost, confidence delta and quantiles.
+        """Return cost, confidence delta and quantiles; public.
 
         Returns
         -------
         SanitiseCost
-            Public.
         """
         stages = self.order, self.beta, self.sigma, self.sigma_log
         return privacy.sanitise_cost(*stages, self.delta_value, self.delta_scale)
@@ -252,54 +246,22 @@ class Sanitise(ReleasedOnce):
         return answers
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Two Gaussian releases: order * mu^2 / 2.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Of the one release; public.
-        """
+        """Two Gaussian releases: order * mu^2 / 2; public."""
         return RdpCurve(orders, privacy.gaussian_rdp(1 / math.sqrt(self.gaussian_cost()), orders))
 
     def gaussian_cost(self) -> float:
-        """beta^2/sigma_log^2 + 1/sigma^2.
-
-        Returns
-        -------
-        float
-            Public.
-        """
+        """beta^2/sigma_log^2 + 1/sigma^2; public."""
         return self.price().mu_squared
 
     def confidence_delta(self) -> float:
-        """delta_value + delta_scale.
-
-        Returns
-        -------
-        float
-            Public.
-        """
+        """delta_value + delta_scale; public."""
         return self.price().delta
 
     def audit_cases(self) -> Iterator[Suspicion]:
         """Yield neighbours that differ in the scale alone, in the cost alone, and in both.
 
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-
-        Notes
-        -----
-        The smooth sensitivity S of one is e^beta times the other's, and the costs differ by the
-        smaller S. The likelihood ratio reads the deviation of the cost off the released scale.
+        The smooth sensitivity of one is e^beta times the other's; the costs differ by the smaller
+        one.
         """
         one = Plan(self, 1)
         deltas = [delta for delta in AUDIT_DELTAS if delta > 2 * self.confidence_delta()]
@@ -321,7 +283,7 @@ class Sanitise(ReleasedOnce):
             yield copied(what, self, pair, looks, 2)
 
     def _likely(self, pair: tuple[SecretCost, SecretCost], limit: float) -> Event:
-        """Return the event that the log-likelihood ratio is at least so much."""
+        """Return the event that the log-likelihood ratio is at least `limit`."""
         first, second = pair
         scales = np.log(first.smooth), np.log(second.smooth)
 
@@ -336,7 +298,7 @@ class Sanitise(ReleasedOnce):
 
     @classmethod
     def parameters(cls) -> dict[str, Any]:
-        """Leave out which entry it covers: a description is of none."""
+        """Leave out `covers`: a description on the command line covers no entry."""
         named = super(Sanitise, cls).parameters()
         del named["covers"]
         return named

@@ -1,7 +1,7 @@
 """Mechanisms that check before they answer: Confident- and Interactive-GNMax.
 
-The check and the answer draw independent noise. How many queries pass is an output, so a plan is
-priced with a public cap or by the per-query composite, never with the realised count.
+Check and answer draw independent noise. How many queries pass is an output, so a plan is priced
+with a public cap or by the per-query composite, never with the realised count.
 Proofs: docs/theory/selective.md#the-noisy-check and #check-and-answer-together.
 """
 
@@ -49,16 +49,13 @@ class ThresholdCheck(SoftVoteMechanism):
     sigma : float
         Deviation of the noise.
     from_zero : bool, optional
-        Widens the range of the statistic to [0, n_teachers], as Interactive-GNMax needs; otherwise
-        the largest count is at least n_teachers/n_classes.
+        Whether the statistic ranges over [0, n_teachers], as Interactive-GNMax needs; otherwise it
+        is at least n_teachers/n_classes.
 
     Notes
     -----
     mu^2 = 1/sigma^2. Unit: whatever a teacher's shard holds the records of.
-
-    References
-    ----------
-    docs/theory/selective.md#the-noisy-check.
+    Proof: docs/theory/selective.md#the-noisy-check.
     """
 
     name: ClassVar[str] = "threshold-check"
@@ -78,36 +75,19 @@ class ThresholdCheck(SoftVoteMechanism):
         statistic : array of shape (queries,)
             Whole numbers that one unit moves by at most 1; secret.
         noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
+            As in `release`, which alone checks that it was paid for.
 
         Returns
         -------
         array of bool of shape (queries,)
             Which queries pass; public.
-
-        Notes
-        -----
-        It does not ask whether the noise was paid for: `release` does.
         """
         noisy = noise.gaussian(self.sigma, statistic.shape)
         noisy += statistic
         return noisy >= self.threshold
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return 1 for each query that passes, else 0.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `labels`, 0 or 1 for each query; public.
-        """
+        """Return 1 for each query that passes, else 0."""
         entry = admit(noise)
         top = rounded_half_up(self.votes(answers).max(axis=1))
         labels = self.passes(top, noise).astype(np.int64)
@@ -138,38 +118,12 @@ class ThresholdCheck(SoftVoteMechanism):
         return math.floor(n_teachers / at_least(2, n_classes=n_classes) + 0.5), n_teachers
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case over every value of the statistic, exact.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int
-            `n_teachers` and `n_classes`, which give the range of the statistic.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one query; public.
-        """
+        """Worst case over every value of the statistic, exact; public."""
         check = self.threshold, self.sigma, *self.range(**sizes)
         return RdpCurve(orders, privacy.threshold_rdp_worst(*check, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query's bit. Secret.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each query; secret.
-        """
+        """Data-dependent cost of each query's bit. Secret."""
         votes = self.votes(answers)
         low, high = self.range(round(float(votes[0].sum())), votes.shape[1])
         top = rounded_half_up(votes.max(axis=1))
@@ -177,23 +131,11 @@ class ThresholdCheck(SoftVoteMechanism):
         return RdpCurve(orders, privacy.threshold_rdp(*check, lowest=low, highest=high))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 1/sigma^2.
-
-        Returns
-        -------
-        float
-            For each query; public.
-        """
+        """mu^2 = 1/sigma^2; public."""
         return 1 / self.sigma**2
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a check that almost always passes, and one that a single vote decides.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield a check that almost always passes, and one that a single vote decides."""
         small(threshold=self.threshold)
         size = max(2, round(self.threshold))
         for delta in AUDIT_DELTAS:
@@ -205,7 +147,7 @@ class ThresholdCheck(SoftVoteMechanism):
 
 @dataclass(frozen=True, slots=True)
 class _Selective(SoftVoteMechanism):
-    """What Confident- and Interactive-GNMax share."""
+    """Base of Confident- and Interactive-GNMax."""
 
     noise_level: ClassVar[str] = "csprng"
     from_zero: ClassVar[bool] = False
@@ -228,30 +170,11 @@ class _Selective(SoftVoteMechanism):
         return GNMax(self.sigma_answer)
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 of one query that is checked and answered: 1/sigma_check^2 + 2/sigma_answer^2.
-
-        Returns
-        -------
-        float
-            For each query; public.
-        """
+        """mu^2 of one query that is checked and answered: 1/sigma_check^2 + 2/sigma_answer^2."""
         return 1 / self.sigma_check**2 + 2 / self.sigma_answer**2
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query, checked and possibly answered.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int
-            `n_teachers` and `n_classes`, which give the range of the statistic.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one query; public.
-        """
+        """Worst case for one query, checked and perhaps answered; needs both sizes of the plan."""
         scales = self.threshold, self.sigma_check, self.sigma_answer
         ends = self.check.range(**sizes)
         return RdpCurve(orders, privacy.confident_rdp_worst(*scales, *ends, orders))
@@ -266,7 +189,7 @@ class _Selective(SoftVoteMechanism):
     def _answered(
         self, votes: NDArray[Any], top: Integers, noise: Noise, max_answers: int | None
     ) -> tuple[Integers, NDArray[np.bool_]]:
-        """Labels (-1 where the check failed) and which rows came before the cap was reached."""
+        """Return labels (-1 where the check failed) and which rows precede the end of the cap."""
         passed = self.check.passes(top, noise)
         cap = passed.size if max_answers is None else max_answers
         before_cap = np.asarray(np.cumsum(passed) - passed < cap)
@@ -278,13 +201,7 @@ class _Selective(SoftVoteMechanism):
         return labels, before_cap
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the check alone, check and answer in one event, and the answer alone.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield the check alone, check and answer in one event, and the answer alone."""
         return self._audit_cases({})
 
     def _audit_cases(self, student: dict[str, Any]) -> Iterator[Suspicion]:
@@ -319,14 +236,10 @@ class ConfidentGNMax(_Selective):
 
     Notes
     -----
-    If max_j votes_j + N(0, sigma_check^2) >= threshold, release argmax_j votes_j +
-    N(0, sigma_answer^2), else -1. Hard votes or `SoftVotes` (whose maximum is rounded half up). The
-    price never depends on how many were answered. Unit: whatever a teacher's shard holds the
-    records of.
-
-    References
-    ----------
-    PATE 2018, Algorithm 1. docs/theory/selective.md#check-and-answer-together.
+    If max_j votes_j + N(0, sigma_check^2) >= threshold, release argmax_j votes_j + N(0,
+    sigma_answer^2), else -1. Hard votes or `SoftVotes` (maximum rounded half up). The price never
+    depends on how many were answered. Unit: whatever a teacher's shard holds the records of.
+    Proof: docs/theory/selective.md#check-and-answer-together.
 
     Examples
     --------
@@ -344,17 +257,15 @@ class ConfidentGNMax(_Selective):
 
         Parameters
         ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        answers, noise
+            Votes (queries, classes) or `SoftVotes`, secret; the noise of an open grant.
         max_answers : int, optional
             Public cap: the first rows that pass are answered, the rest are -1. None is no cap.
 
         Returns
         -------
         Release
-            `labels`, one for each query, -1 where unanswered; public.
+            `labels`; public.
         """
         entry = admit(noise)
         votes = self.votes(answers)
@@ -362,31 +273,12 @@ class ConfidentGNMax(_Selective):
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query, check and possible answer. Secret.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each query; secret.
-        """
+        """Data-dependent cost of each query, check and possible answer. Secret."""
         top = rounded_half_up(self.votes(answers).max(axis=1))
         return self._secret_cost(answers, top, orders)
 
     def reading(self) -> VoteReading:
-        """Gaussian noise, where a check was passed.
-
-        Returns
-        -------
-        VoteReading
-            Public: it says nothing about the data.
-        """
+        """Gaussian noise, where a check was passed; public."""
         return VoteReading.gaussian(self.sigma_answer, check=(self.threshold, self.sigma_check))
 
 
@@ -403,7 +295,7 @@ class InteractiveGNMax(_Selective):
     sigma_answer : float
         Deviation of the noise on each count of an answer.
     confidence : float
-        Largest probability of the student, in (0, 1], from which its own label stands.
+        The student's largest probability, in (0, 1], above which its own label is used.
 
     Notes
     -----
@@ -412,10 +304,7 @@ class InteractiveGNMax(_Selective):
     if its largest probability is > confidence; else -1. The student must come from earlier
     releases only. Half-even rounding would double the sensitivity (erratum to the public code).
     Unit: whatever a teacher's shard holds the records of.
-
-    References
-    ----------
-    PATE 2018, Algorithm 2. docs/theory/selective.md#check-and-answer-together.
+    Proof: docs/theory/selective.md#check-and-answer-together.
 
     Examples
     --------
@@ -445,10 +334,8 @@ class InteractiveGNMax(_Selective):
 
         Parameters
         ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        answers, noise
+            Votes (queries, classes) or `SoftVotes`, secret; the noise of an open grant.
         student : array of shape (queries, classes)
             The student's probabilities, required; public, from earlier releases only.
         max_answers : int, optional
@@ -457,7 +344,7 @@ class InteractiveGNMax(_Selective):
         Returns
         -------
         Release
-            `labels`, one for each query, -1 where unanswered; public.
+            `labels`, -1 where unanswered; public.
         """
         entry = admit(noise)
         votes = self.votes(answers)
@@ -475,44 +362,26 @@ class InteractiveGNMax(_Selective):
 
         Parameters
         ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-        student : array of shape (queries, classes)
-            The student's probabilities, required; public, from earlier releases only.
+        answers, orders, student
+            Votes, secret; Renyi orders above 1; the student's probabilities, required and public.
 
         Returns
         -------
         RdpCurve
-            One row for each query; secret.
         """
         votes = self.votes(answers)
         top = disagreement(votes, student_probabilities(student, votes.shape))
         return self._secret_cost(answers, top, orders)
 
     def reading(self) -> VoteReading:
-        """Gaussian noise, or the student's own label: nobody can tell which it is.
-
-        Returns
-        -------
-        VoteReading
-            Public: it says nothing about the data.
-        """
+        """Gaussian noise, or the student's own label: a release does not show which; public."""
         return VoteReading.gaussian(self.sigma_answer, at_most=self.confidence)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the same, with a student that is sure of class 1.
+        """Yield `ConfidentGNMax`'s cases, with a student that is sure of class 1.
 
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-
-        Notes
-        -----
-        It disagrees with as many teachers as vote for class 0, and its own label says that the
-        check failed.
+        It disagrees with as many teachers as vote for class 0; its own label shows that the check
+        failed.
         """
         return self._audit_cases({"student": (0.0, 1.0)})
 

@@ -1,10 +1,9 @@
 """Totals that two aggregators add without either of them seeing an answer.
 
-Each aggregator holds one additive share mod 2^64 of every site's answers (`tacit.noise.split`),
-adds them up and adds noise of the *full* deviation. What the other one, with any sites on its side,
-can make of the opened sum is the total plus this one's noise: that is what is priced, whatever the
-other did with its own (docs/theory/federation.md#two-aggregators). Half the variance at each would
-break it. The total that `open_shares` returns has both noises, hence sqrt(2) times the deviation.
+Each holds one additive share mod 2^64 of every site's answers (`tacit.noise.split`), adds them up
+and adds noise of the *full* deviation: priced is the total plus one noise, what the other one sees
+with any sites on its side. Half the variance at each would break it. The opened total has both
+noises: sqrt(2) times the deviation (docs/theory/federation.md#two-aggregators).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _MOST_NUMBERS = 2**28
 
 
 class SharedTotal(Mechanism):
-    """What mechanisms on shares have in common: full noise on whole steps, mod 2^64."""
+    """Base of mechanisms on shares: full noise on whole steps, mod 2^64."""
 
     __slots__ = ()
     noise_level: ClassVar[str] = "exact"
@@ -57,7 +56,7 @@ class SharedTotal(Mechanism):
     def opened(
         self, total: Integers, *, teachers: int = 0, centres: Public = None, weights: Public = None
     ) -> Floats:
-        """Return the released values of an opened total.
+        """Return the released values of an opened total; public.
 
         Parameters
         ----------
@@ -71,7 +70,6 @@ class SharedTotal(Mechanism):
         Returns
         -------
         array of floats
-            Public.
         """
 
     def opened_cost(self) -> float:
@@ -80,7 +78,7 @@ class SharedTotal(Mechanism):
         Returns
         -------
         float
-            Half of `gaussian_cost`. Statements claim the latter, which presumes one aggregator.
+            Half of `gaussian_cost`, which statements claim and which presumes one aggregator.
         """
         return (self.gaussian_cost() or math.inf) / 2
 
@@ -92,20 +90,7 @@ class SharedTotal(Mechanism):
         return noisy
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return the sum of shares plus this aggregator's noise, mod 2^64.
-
-        Parameters
-        ----------
-        answers : array of uint64 of shape (queries, numbers)
-            The sum of the sites' shares here; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `shares`: to be opened once, for the same sites as the other aggregator's.
-        """
+        """Return the sum of shares plus this aggregator's noise, mod 2^64."""
         entry = admit(noise)
         noisy = self._noisy(summed_shares(answers), noise)
         return Release(self, shares=noisy, entry=entry, secure=noise.secure)
@@ -134,20 +119,16 @@ class SharedVotes(SharedTotal, GaussianVotes):
     Parameters
     ----------
     sigma : float
-        Deviation of *each* aggregator's noise on a count, in votes, before it is rounded; 4 at the
-        least.
+        Deviation of *each* aggregator's noise on a count, in votes, before rounding; at least 4.
     votes_per_unit : int, optional
-        How many teachers the records of one unit may reach; priced squared, as in `GNMax`.
+        Most teachers that the records of one unit may reach; priced squared, as in `GNMax`.
 
     Notes
     -----
-    mu^2 = 2 votes_per_unit^2/sigma^2 a query against whoever knows everything but this aggregator's
-    noise: the price of `NoisyVotes(sigma)`. The opened total has deviation sqrt(2) sigma, which is
-    how a student reads it. Unit: whatever a teacher's shard holds the records of.
-
-    References
-    ----------
-    docs/theory/federation.md#two-aggregators.
+    mu^2 = 2 votes_per_unit^2/sigma^2 a query against whoever knows everything but this
+    aggregator's noise: the price of `NoisyVotes(sigma)`. The opened total has deviation sqrt(2)
+    sigma. Unit: whatever a teacher's shard holds the records of.
+    Proof: docs/theory/federation.md#two-aggregators.
 
     Examples
     --------
@@ -173,69 +154,25 @@ class SharedVotes(SharedTotal, GaussianVotes):
             raise refuse("sigma", self.sigma, "at least 4 votes")
 
     def noise_in_steps(self) -> float:
-        """Return sigma: a step is one vote.
-
-        Returns
-        -------
-        float
-            Public.
-        """
+        """Return sigma: a step is one vote; public."""
         return self.sigma
 
     def opened(
         self, total: Integers, *, teachers: int = 0, centres: Public = None, weights: Public = None
     ) -> Floats:
-        """Return noisy counts, whole numbers; some are negative.
-
-        Parameters
-        ----------
-        total : array of int64 of shape (queries, classes)
-            Both noises in it; public.
-        teachers : int, optional
-            Not used: counts are not divided.
-        centres, weights : arrays, optional
-            Votes have none.
-
-        Returns
-        -------
-        array of floats of shape (queries, classes)
-            Public.
-        """
+        """Return noisy counts, whole numbers; some are negative; public."""
         if centres is not None or weights is not None:
             raise InvalidArgument("Expected neither centres nor weights: votes have none.")
         return total.astype(np.float64)
 
     def votes(self, answers: Any) -> Shares:
-        """Return the answers, which are a sum of shares.
-
-        Parameters
-        ----------
-        answers : array of uint64 of shape (queries, classes)
-            The sum of the sites' shares; secret.
-
-        Returns
-        -------
-        array of uint64
-            The same.
-        """
+        """Return the answers, which are a sum of shares."""
         return summed_shares(answers)
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise unless the shares have as many rows and classes as the plan priced.
-
-        Parameters
-        ----------
-        answers : array of uint64 of shape (queries, classes)
-            The sum of the sites' shares; secret.
-        queries : int
-            As many as the plan priced.
-        n_teachers : None
-            Nobody can count teachers in a share.
-        n_classes : int or None
-            That of the plan; not compared where it says nothing.
-        """
+        """Raise unless the shares have as many rows and classes as the plan priced."""
         if n_teachers is not None:
             raise refuse("n_teachers", n_teachers, "omitted: a share does not show it")
         shares = self._accept(answers, queries)
@@ -243,23 +180,11 @@ class SharedVotes(SharedTotal, GaussianVotes):
             raise InvalidArgument(f"Expected shares for the {n_classes} classes of the plan.")
 
     def reading(self) -> VoteReading:
-        """Gaussian noise of sqrt(2) sigma on each count: that of both aggregators.
-
-        Returns
-        -------
-        VoteReading
-            Public: it says nothing about the data.
-        """
+        """Gaussian noise of sqrt(2) sigma on each count: that of both aggregators; public."""
         return VoteReading.gaussian(math.sqrt(2) * self.sigma)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield what one aggregator sees of the other's sum: the counts plus one noise.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield what one aggregator sees of the other's sum: the counts plus one noise."""
         votes = self.votes_per_unit
         small(votes_per_unit=votes)
         first, second = (votes + 1, 1), (1, votes + 1)
@@ -284,24 +209,21 @@ class SharedCodes(SharedTotal, BoundedCodes):
         Deviation of *each* aggregator's noise on the mean of all n_teachers, per coordinate (in
         units of 1/weight).
     radius : float
-        Every site clips its teachers' codes to this distance from a public centre (`summed_steps`).
+        Every site clips its teachers' codes to this distance from a public centre
+        (`summed_steps`).
     n_teachers : int
         Of all sites of the study, public and fixed; noise is n_teachers sigma whoever is absent.
     joint : int, optional
         So many consecutive queries share one radius; `Plan.queries` then counts groups.
     votes_per_unit : int, optional
-        How many teachers the records of one unit may reach.
+        Most teachers that the records of one unit may reach.
 
     Notes
     -----
     mu^2 = (2 radius votes_per_unit / (n_teachers sigma))^2 for each bound, against whoever knows
-    everything but this aggregator's noise: the price of `GaussianMean` with the same numbers. A
-    site that does not clip adds a number that it chose without knowing those of others, which
-    moves the total and no divergence. Unit: whatever a teacher's shard holds the records of.
-
-    References
-    ----------
-    docs/theory/federation.md#codes.
+    everything but this aggregator's noise: the price of `GaussianMean`. A site that does not clip
+    adds a number chosen without knowing others', which moves the total and no divergence. Unit:
+    whatever a teacher's shard holds the records of. Proof: docs/theory/federation.md#codes.
 
     Examples
     --------
@@ -334,85 +256,33 @@ class SharedCodes(SharedTotal, BoundedCodes):
         return self.votes_per_unit * self.RADII * self.radius
 
     def noise_in_steps(self) -> float:
-        """Return n_teachers sigma in steps of the grid, a power of two: the quotient is exact.
-
-        Returns
-        -------
-        float
-            Public.
-        """
+        """Return n_teachers sigma in steps of the grid, a power of two: the quotient is exact."""
         return self.deviation / self.grid
 
     def opened(
         self, total: Integers, *, teachers: int = 0, centres: Public = None, weights: Public = None
     ) -> Floats:
-        """Return noisy mean codes of an opened total.
-
-        Parameters
-        ----------
-        total : array of int64 of shape (queries, length)
-            Both noises in it; public.
-        teachers : int
-            How many teachers the sites in the sum have: the divisor; public.
-        centres, weights : arrays, optional
-            Those by which sites clipped; public.
-
-        Returns
-        -------
-        array of floats of shape (queries, length)
-            Public.
-        """
+        """Return noisy mean codes of an opened total; public."""
         if not 0 < count(teachers=teachers) <= self.n_teachers:
             raise refuse("teachers", teachers, f"at most {self.n_teachers}")
         frame = public_frame(centres, weights, (total.shape[0], total.shape[1]))
         return frame.back(np.asarray(total * (self.grid / teachers)))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each bound: shares show nothing that would lower it.
-
-        Parameters
-        ----------
-        answers : array of uint64 of shape (queries, length)
-            The sum of the sites' shares; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each bound.
-        """
+        """Return the worst case for each bound: shares show nothing that would lower it."""
         return self.cost(orders).batch(len(summed_shares(answers)) // self.joint)
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise unless the shares have as many bounds as the plan priced.
-
-        Parameters
-        ----------
-        answers : array of uint64 of shape (queries, length)
-            The sum of the sites' shares; secret.
-        queries : int
-            As many bounds as the plan priced.
-        n_teachers : int or None
-            The mechanism's, or None.
-        n_classes : None
-            Codes have no classes.
-        """
+        """Raise unless the shares have as many bounds as the plan priced."""
         self._agree(n_teachers)
         if n_classes is not None:
             raise refuse("n_classes", n_classes, f"omitted: codes for {self.name} have no classes")
         self._accept(answers, queries, self.joint)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield teachers far on one side and far on the other, as the other aggregator sees it.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield teachers far on one side and far on the other, as the other aggregator sees it."""
         small(n_teachers=self.n_teachers, joint=self.joint)
         one, joint, moved = Plan(self, 1), self.joint, self.votes_per_unit
         first, second = (

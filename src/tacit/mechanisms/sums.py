@@ -1,17 +1,8 @@
-"""Records that speak once: each adds one bounded matrix, the sum plus Gaussian noise is released.
+"""One-shot sums: each record adds one bounded matrix; the sum plus Gaussian noise is released.
 
-`NoisySum`: a record's contribution is the product left right^T of two vectors of norm at most 1,
-computed from that record and public data alone: a vote of a class at some prototypes, features
-times a residual. Adding or removing a record moves the sum by at most 1 in the Frobenius norm,
-whatever its size. A person's contributions are added up first and the sum is shortened to norm 1.
-Everything is counted in whole steps of a public grid, so that sums are exact in any order and no
-low bits leak (docs/theory/speak-once.md).
-
-`NoisySecondMoment` is what a private PCA is made of
-(docs/theory/high-dimensional.md#private-components): each record adds y y^T for a vector y of norm
-at most the radius, so adding or removing one moves the sum by at most radius^2. It is not centred
-with a private mean (the sensitivity would be 4, not 1) and not divided by the number of records
-(which would be private).
+Everything is counted in whole steps of a public grid, so sums are exact in any order and no low
+bits leak. `NoisySum`: docs/theory/speak-once.md. `NoisySecondMoment`, which a private PCA needs:
+docs/theory/high-dimensional.md#private-components.
 """
 
 from __future__ import annotations
@@ -58,7 +49,7 @@ _SQRT_HALF = math.sqrt(0.5) * (1 + 1e-12)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Contributions(Secret):
-    """What private records say, once: record n adds the matrix left_n right_n^T. Secret.
+    """What private records contribute, once: record n adds the matrix left_n right_n^T. Secret.
 
     Parameters
     ----------
@@ -67,22 +58,16 @@ class Contributions(Secret):
     left, right : functions
         left(rows) and right(rows) return the vectors of some records, one a row.
     units : array of shape (n_records,), optional
-        Whose each record is, where one person may have several: integers, strings or bytes. By
-        default each record is a unit.
+        Whose each record is: integers, strings or bytes. By default each record is a unit.
     mean : bool
-        A unit says the mean of what its records say, by default their sum, shortened to norm 1.
+        Whether a unit adds the mean of its records' matrices instead of their sum, shortened to
+        norm 1.
 
     Notes
     -----
-    Only a block of records is held at a time. Each vector must depend on its own record and on
-    public data only, bit for bit, whatever else is in `rows`. A vector that is longer than 1 is
-    shortened; one that is not finite counts as 0.
-
-    Examples
-    --------
-    >>> said = Contributions(2, lambda rows: np.eye(2)[rows], lambda rows: np.eye(3)[rows])
-    >>> said
-    Contributions(secret)
+    Each vector must depend on its own record and on public data only, bit for bit, whatever else
+    is in `rows`. A vector longer than 1 is shortened; one that is not finite counts as 0. Only a
+    block of records is in memory at a time.
     """
 
     n_records: int
@@ -119,19 +104,15 @@ class NoisySum(ExactlySummed):
 
     Notes
     -----
-    mu^2 = 1/sigma^2 for a unit that is added or removed. Answers: `Contributions`. Unit: one
-    record; one person where the contributions name units, whose sum is then shortened to norm 1.
-    One use releases one matrix: `Plan(mechanism, 1)`.
-
-    References
-    ----------
-    docs/theory/speak-once.md.
+    mu^2 = 1/sigma^2 (Frobenius norm) for a unit added or removed. Answers: `Contributions`. Unit:
+    one record; one person where the contributions name units, whose sum is then shortened to norm
+    1. One use releases one matrix: `Plan(mechanism, 1)`. Proof: docs/theory/speak-once.md.
 
     Examples
     --------
     >>> from tacit import InsecureNoise
-    >>> said = Contributions(2, lambda rows: np.eye(2)[rows], lambda rows: np.eye(2)[rows])
-    >>> release = NoisySum(sigma=0.01, rows=2, columns=2).release(said, InsecureNoise(0))
+    >>> records = Contributions(2, lambda rows: np.eye(2)[rows], lambda rows: np.eye(2)[rows])
+    >>> release = NoisySum(sigma=0.01, rows=2, columns=2).release(records, InsecureNoise(0))
     >>> release.values.round(1).astype(int).tolist()
     [[1, 0], [0, 1]]
     """
@@ -184,7 +165,7 @@ class NoisySum(ExactlySummed):
         return np.asarray(np.add.reduceat(products, starts) / sizes)  # sums below 2^53: exact
 
     def _sum(self, said: Contributions, records: Integers) -> Integers:
-        """Add what some records say; each one's matrix has norm at most 1."""
+        """Add some records' matrices, each of norm at most 1."""
         total = np.zeros((self.rows, self.columns), dtype=np.int64)
         for some in blocks(len(records), max(self.rows, self.columns)):
             block = records[some]
@@ -195,13 +176,7 @@ class NoisySum(ExactlySummed):
         return total
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a table to which one record, far too long, adds as much everywhere; and none.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield a table to which one record, far too long, adds as much everywhere; and none."""
         shape = self.shape
         small(rows=self.rows, columns=self.columns)
         left, right = (lambda rows, size=size: np.full((len(rows), size), 1e300) for size in shape)
@@ -215,19 +190,14 @@ def unit_steps(vectors: ArrayLike, shape: tuple[int, int]) -> Floats:
     Parameters
     ----------
     vectors : array of shape (records, numbers)
-        What records say; secret.
+        Of records; secret. A row with a number that is not finite becomes 0.
     shape : tuple of int
-        What the plan says of it.
+        That of the plan.
 
     Returns
     -------
     array of shape (records, numbers)
-        Whole steps; secret.
-
-    Notes
-    -----
-    Row by row, in elementwise operations and sums of integers that are exact in any order, so that
-    no row's result depends on the others. A row with a number that is not finite becomes 0.
+        Whole steps; no row depends on the others, in any bit. Secret.
 
     Examples
     --------
@@ -259,10 +229,7 @@ def _squares(steps: Floats) -> Floats:
 
 
 def _whole_units(units: NDArray[Any], width: int) -> Iterator[tuple[Integers, Integers]]:
-    """Yield records of some whole units, and where each of these begins among them.
-
-    As many units at a time as `_JOINT` numbers hold, where a record says `width` of them.
-    """
+    """Yield records of whole units, at most `_JOINT` numbers, and where each unit begins."""
     _, owners = np.unique(units, return_inverse=True)
     order = np.argsort(owners, kind="stable")
     starts = np.flatnonzero(np.diff(owners[order], prepend=-1))
@@ -293,12 +260,10 @@ class NoisySecondMoment(ReleasedOnce):
     Answers are vectors `(records, dimension)`, or `(records, parts, dimension)` where one record
     has many parts, the blocks of a volume: |(y_n1, ..., y_nB)| <= radius bounds them together, and
     |sum_b y_b y_b^T|_F <= sum_b |y_b|^2 <= radius^2. E has variance 1 on the diagonal and 1/2 off
-    it, which is isotropic noise on (diagonal, sqrt2 upper triangle), an isometry of the Frobenius
-    norm. mu^2 = 1/sigma^2. Unit: one record; a unit with several must bring one row.
-
-    References
-    ----------
-    docs/theory/high-dimensional.md#private-components.
+    it: isotropic noise on (diagonal, sqrt2 upper triangle), an isometry of the Frobenius norm.
+    mu^2 = 1/sigma^2. Not centred with a private mean (sensitivity 4 instead of 1), nor divided by
+    the number of records, which is private. Unit: one record; a unit with several must bring one
+    row. Proof: docs/theory/high-dimensional.md#private-components.
 
     Examples
     --------
@@ -359,13 +324,7 @@ class NoisySecondMoment(ReleasedOnce):
         return vectors
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield one record that is far too long, alike in every coordinate, and none.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield one record that is far too long, alike in every coordinate, and none."""
         small(dimension=self.dimension)
         wild = np.full((1, self.dimension), 1e300)
         shape = self.dimension, self.dimension

@@ -1,13 +1,9 @@
-"""Mechanisms on the votes of teachers: GNMax, LNMax, the noisy histogram, and what they share.
+"""Mechanisms on the votes of teachers: GNMax, LNMax, the noisy histogram.
 
-Votes are an integer array `(queries, classes)`, how many teachers chose each class. Neighbours of a
-histogram differ in one teacher's vote: one count is one less, another one more, which moves it by
-L2 = sqrt(2), L1 = 2. Soft votes, a probability vector of each teacher, move by no more: replacing
-one point of the simplex by another moves the sum by L1 <= 2, L2 <= sqrt(2) and each coordinate by
-<= 1. That holds only if every teacher's answer lies in the simplex, so it is enforced here, once,
-where the answers are summed. Shares are multiples of 2^-32, so that sums are exact: a float64 sum
-that is off by its last bit could move a rounded statistic by 2.
-Proofs: docs/theory/gaussian.md#sensitivities and docs/theory/data-dependent.md.
+Votes are an integer array `(queries, classes)`. Neighbours differ in one teacher's vote: L2 =
+sqrt(2), L1 = 2. Soft votes move by no more if every teacher's answer lies in the simplex, which is
+enforced where they are summed, in exact shares of 2^-32 (docs/theory/gaussian.md#sensitivities and
+docs/theory/data-dependent.md).
 """
 
 from __future__ import annotations
@@ -60,11 +56,6 @@ class VoteReading:
         Threshold and deviation of a noisy check that every answered query has passed.
     at_most : float, optional
         A label is right with no more than this probability, whatever the noise.
-
-    Examples
-    --------
-    >>> VoteReading.gaussian(2.0).below(np.array([0.0])).tolist()
-    [0.5]
     """
 
     quantile: Callable[[Floats], Floats]
@@ -138,7 +129,7 @@ class VoteReading:
         Returns
         -------
         float
-            A probability; by quadrature unless the noise is Gaussian.
+            By quadrature unless the noise is Gaussian.
         """
         if self.sigma is not None:
             return float(ndtr(gap / (math.sqrt(2) * self.sigma)))
@@ -158,7 +149,7 @@ class VoteReading:
         Returns
         -------
         array of floats
-            Probabilities, of the shape of agreements; 1 without a check.
+            Of the shape of agreements; 1 without a check.
         """
         threshold, sigma = self.check or (-math.inf, 1.0)
         variance = n_teachers * agreements * (1 - agreements) + sigma**2
@@ -166,42 +157,19 @@ class VoteReading:
 
 
 class VoteMechanism(Mechanism):
-    """What mechanisms on vote histograms share: rows, classes and teachers must match the plan."""
+    """Base of mechanisms on vote histograms: rows, classes and teachers must match the plan."""
 
     __slots__ = ()
     assumes: ClassVar[str] = ONE_TEACHER
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Return the worst case for each query, unless a mechanism knows how votes lower it.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes)
-            Votes, or `SoftVotes` where the mechanism allows them; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each query; secret.
-        """
+        """Return the worst case for each query, unless overridden by a data-dependent price."""
         return self.cost(orders).batch(len(self.votes(answers)))
 
     def accept(
         self, answers: Any, *, queries: int, n_teachers: int | None, n_classes: int | None
     ) -> None:
-        """Raise unless votes have as many rows, classes and teachers as the plan priced.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes)
-            Votes, or `SoftVotes` where the mechanism allows them; secret.
-        queries : int
-            As many as the plan priced.
-        n_teachers, n_classes : int or None
-            Those of the plan; not compared where it says nothing of them.
-        """
+        """Raise unless votes have as many rows, classes and teachers as the plan priced."""
         votes = self.votes(answers)
         if votes.shape[0] != queries:
             raise InvalidArgument(
@@ -220,12 +188,12 @@ class VoteMechanism(Mechanism):
         Parameters
         ----------
         answers : array of shape (queries, classes)
-            Votes, or `SoftVotes` where the mechanism allows them; secret.
+            Secret.
 
         Returns
         -------
         array of shape (queries, classes)
-            Votes; secret.
+            Secret.
         """
         return vote_matrix(answers)
 
@@ -236,18 +204,7 @@ class SoftVoteMechanism(VoteMechanism):
     __slots__ = ()
 
     def votes(self, answers: Any) -> NDArray[Any]:
-        """Return hard or soft votes.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-
-        Returns
-        -------
-        array of shape (queries, classes)
-            Votes; secret.
-        """
+        """Return hard or soft votes."""
         return answers.totals if isinstance(answers, SoftVotes) else vote_matrix(answers)
 
 
@@ -344,7 +301,7 @@ class SoftVotes:
 
 
 def sum_soft_votes(probabilities: ArrayLike) -> SoftVotes:
-    """Sum `(teachers, queries, classes)` scores after bringing each into the simplex.
+    """Sum `(teachers, queries, classes)` scores after bringing each into the simplex; secret.
 
     Parameters
     ----------
@@ -354,13 +311,13 @@ def sum_soft_votes(probabilities: ArrayLike) -> SoftVotes:
     Returns
     -------
     SoftVotes
-        Their sums; secret.
 
     Notes
     -----
     Non-finite and negative scores become 0, and each row is divided by its sum; a row without any
-    positive score votes the first class. So no teacher, however broken, weighs more than one vote.
-    Shares are rounded down to multiples of 2^-32; what is left goes to the teacher's first choice.
+    positive score votes for the first class: no teacher weighs more than one vote. Shares are
+    rounded down to multiples of 2^-32, the rest goes to the teacher's first choice: sums are
+    exact.
 
     Examples
     --------
@@ -403,10 +360,7 @@ def few_enough(n_teachers: int) -> int:
 
 
 def rounded_half_up(values: NDArray[Any]) -> NDArray[np.int64]:
-    """floor(x + 0.5): keeps |x - y| <= 1 at <= 1; half-to-even does not.
-
-    docs/theory/selective.md#the-noisy-check.
-    """
+    """floor(x + 0.5): |x - y| <= 1 stays <= 1, unlike half-to-even."""
     return np.floor(values + 0.5).astype(np.int64)
 
 
@@ -418,41 +372,16 @@ class GaussianVotes(VoteMechanism):
     votes_per_unit: int
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query: order (votes_per_unit/sigma)^2, whatever the votes.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one query; public.
-        """
+        """Worst case for one query: order (votes_per_unit/sigma)^2, whatever the votes; public."""
         reach = math.sqrt(2) * self.votes_per_unit
         return RdpCurve(orders, gaussian_rdp(self.sigma / reach, orders))
 
     def gaussian_cost(self) -> float | None:
-        """mu^2 = 2 votes_per_unit^2/sigma^2.
-
-        Returns
-        -------
-        float
-            For each query; public.
-        """
+        """mu^2 = 2 votes_per_unit^2/sigma^2."""
         return 2 * self.votes_per_unit**2 / self.sigma**2
 
     def reading(self) -> VoteReading:
-        """Gaussian noise on each count.
-
-        Returns
-        -------
-        VoteReading
-            Public: it says nothing about the data.
-        """
+        """Gaussian noise on each count."""
         return VoteReading.gaussian(self.sigma)
 
 
@@ -465,18 +394,14 @@ class GNMax(SoftVoteMechanism, GaussianVotes):
     sigma : float
         Deviation of the noise on each count, in votes.
     votes_per_unit : int, optional
-        How many teachers the records of one unit may reach: a patient who is at two hospitals, a
+        Most teachers that the records of one unit may reach: a patient who is at two hospitals, a
         whole hospital with three teachers.
 
     Notes
     -----
-    One query costs order/sigma^2, or mu^2 = 2/sigma^2; m votes a unit move the histogram m times
-    as far, and cost m^2 times as much. Unit: whatever a teacher's shard holds the records of. Hard
-    votes or `SoftVotes`.
-
-    References
-    ----------
-    docs/theory/gaussian.md#sensitivities.
+    One query costs order/sigma^2, or mu^2 = 2/sigma^2; m votes a unit cost m^2 times as much.
+    Unit: whatever a teacher's shard holds the records of. Hard votes or `SoftVotes`.
+    Proof: docs/theory/gaussian.md#sensitivities.
 
     Examples
     --------
@@ -494,72 +419,33 @@ class GNMax(SoftVoteMechanism, GaussianVotes):
         set_checked(self, sigma=noise_scale, votes_per_unit=count)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one label per row of votes.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `labels`, one for each query; public.
-        """
+        """Return one label per row of votes."""
         entry = admit(noise)
         labels = self.labels(self.votes(answers), noise)
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def labels(self, votes: NDArray[Any], noise: Noise) -> Integers:
-        """Draw noise for each row; return the noisy pluralities.
+        """Draw noise for each row; return the noisy pluralities; public.
 
         Parameters
         ----------
-        votes : array of shape (queries, classes)
-            Hard or soft votes; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
+        votes, noise
+            As in `release`, which alone checks that the noise was paid for.
 
         Returns
         -------
         array of shape (queries,)
-            Labels; public.
-
-        Notes
-        -----
-        It does not ask whether the noise was paid for: `release` does.
         """
         return noisy_argmax(votes, lambda shape: noise.gaussian(self.sigma, shape))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query, `bound="tight"`, for one vote a unit. Secret.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each query; secret.
-        """
+        """Data-dependent cost of each query, `bound="tight"`, for one vote a unit. Secret."""
         if self.votes_per_unit != 1:  # that bound knows neighbours of one vote only
             return self.cost(orders).batch(len(self.votes(answers)))
         return RdpCurve(orders, gnmax_rdp(self.votes(answers), self.sigma, orders))
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a first class that is a little behind: that it wins is a test of the difference.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield a first class a little behind: whether it wins tests the difference."""
         for delta in AUDIT_DELTAS:
             votes = self.votes_per_unit
             gap = gap_for(self.sigma, guess(self, delta), moved=votes)
@@ -579,10 +465,7 @@ class LNMax(SoftVoteMechanism):
     -----
     One query is 2 gamma-DP; its RDP is twice that of one Laplace coordinate. Unit: whatever a
     teacher's shard holds the records of. Hard votes or `SoftVotes`.
-
-    References
-    ----------
-    docs/theory/data-dependent.md#lnmax.
+    Proof: docs/theory/data-dependent.md#lnmax.
 
     Examples
     --------
@@ -600,77 +483,26 @@ class LNMax(SoftVoteMechanism):
         set_checked(self, gamma=noise_scale)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return one label per row of votes.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `labels`, one for each query; public.
-        """
+        """Return one label per row of votes."""
         entry = admit(noise)
         votes, scale = self.votes(answers), 1 / self.gamma
         labels = noisy_argmax(votes, lambda shape: noise.laplace(scale, shape))
         return Release(self, labels=labels, entry=entry, secure=noise.secure)
 
     def cost(self, orders: ArrayLike, **sizes: int | None) -> RdpCurve:
-        """Worst case for one query, whatever the votes.
-
-        Parameters
-        ----------
-        orders : array of floats
-            Renyi orders, each above 1.
-        **sizes : int or None
-            `n_teachers` and `n_classes` of the plan; the price depends on neither.
-
-        Returns
-        -------
-        RdpCurve
-            Worst case for one query; public.
-        """
+        """Worst case for one query, whatever the votes; public."""
         return RdpCurve(orders, lnmax_rdp_worst(self.gamma, orders))
 
     def secret_cost(self, answers: Any, orders: ArrayLike) -> RdpCurve:
-        """Data-dependent cost of each query. Secret.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes), or SoftVotes
-            Votes; secret.
-        orders : array of floats
-            Renyi orders, each above 1.
-
-        Returns
-        -------
-        RdpCurve
-            One row for each query; secret.
-        """
+        """Data-dependent cost of each query. Secret."""
         return RdpCurve(orders, lnmax_rdp(self.votes(answers), self.gamma, orders))
 
     def reading(self) -> VoteReading:
-        """Laplace noise on each count.
-
-        Returns
-        -------
-        VoteReading
-            Public: it says nothing about the data.
-        """
+        """Laplace noise on each count; public."""
         return VoteReading.laplace(1 / self.gamma)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield a first class some scales behind, where the ratio of tails is all there is.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield cases where only the tail ratio distinguishes neighbours."""
         for delta in AUDIT_DELTAS:
             yield from first_behind("the label", self, max(1, round(3 / self.gamma)), delta)
 
@@ -684,19 +516,13 @@ class NoisyVotes(GaussianVotes):
     sigma : float
         Deviation of the noise on each count, in votes, before it is rounded.
     votes_per_unit : int, optional
-        How many teachers the records of one unit may reach; priced squared, as in `GNMax`.
+        Most teachers that the records of one unit may reach; priced squared, as in `GNMax`.
 
     Notes
     -----
-    It costs what `GNMax(sigma)` costs in the worst case, whose label is only a post-processing of
-    it; a student that knows the noise can decode more. There is no cheaper data-dependent price.
-    Whole votes only. Unit: whatever a teacher's shard holds the records of.
-
-    Examples
-    --------
-    >>> from tacit import InsecureNoise
-    >>> NoisyVotes(sigma=2).release([[0, 50], [49, 1]], InsecureNoise(0)).values.shape
-    (2, 2)
+    Its worst case is that of `GNMax(sigma)`, whose label is only a post-processing of it; there is
+    no cheaper data-dependent price. Whole votes only. Unit: whatever a teacher's shard holds the
+    records of.
     """
 
     name: ClassVar[str] = "noisy-votes"
@@ -709,20 +535,7 @@ class NoisyVotes(GaussianVotes):
         check_ratio(self.sigma, 1.0)
 
     def release(self, answers: Any, noise: Noise) -> Release:
-        """Return noisy counts (queries, classes); some are negative.
-
-        Parameters
-        ----------
-        answers : array of shape (queries, classes)
-            Votes; secret.
-        noise : Noise
-            That of an open grant, or `InsecureNoise`; each number is drawn once.
-
-        Returns
-        -------
-        Release
-            `values` of shape (queries, classes), whole numbers; public.
-        """
+        """Return noisy counts (queries, classes); some are negative."""
         entry = admit(noise)
         votes = vote_matrix(answers)
         values = votes.astype(np.float64)
@@ -731,13 +544,7 @@ class NoisyVotes(GaussianVotes):
         return Release(self, values=values, entry=entry, secure=noise.secure)
 
     def audit_cases(self) -> Iterator[Suspicion]:
-        """Yield the difference of two released counts.
-
-        Yields
-        ------
-        Suspicion
-            Two neighbouring inputs, and the events that tell them apart.
-        """
+        """Yield the difference of two released counts."""
         votes = self.votes_per_unit
         first, second = (votes + 1, 1), (1, votes + 1)
         one, spread = _plan_of_row(self, first), math.sqrt(2) * self.sigma
@@ -767,10 +574,9 @@ def first_behind(
     moved: int = 1,
     **student: Any,
 ) -> Iterator[Suspicion]:
-    """Yield rows of votes in which class 0 is `gap` votes behind, and two votes less.
+    """Yield rows of votes with class 0 `gap` votes behind, and with `moved` votes moved to it.
 
-    And those where one vote decides: with far too little noise, nothing happens anywhere else. A
-    unit of several votes moves all of them.
+    And those where one vote decides: with far too little noise, nothing happens elsewhere.
     """
     for behind in sorted({max(gap, moved), moved}, reverse=True):
         second, first = (least, least + behind), (least + moved, least + behind - moved)
@@ -780,7 +586,7 @@ def first_behind(
 def one_event(
     what: str, mechanism: Mechanism, rows: Rows, event: Event, delta: float, **student: Any
 ) -> Suspicion:
-    """Return one event at one delta; the student, if there is one, says the same of every row."""
+    """Return one event at one delta; a student, if any, gives the same for every row."""
     one, looks = _plan_of_row(mechanism, rows[0]), (Look((event,), delta=delta),)
 
     def public(trials: int) -> dict[str, Any]:
@@ -806,5 +612,5 @@ def _plan_of_row(mechanism: Mechanism, row: Row) -> Plan:
 
 
 def _tiled(row: Row, trials: int) -> Integers:
-    """Return the same row of votes, or of a student, for every query."""
+    """Return the same row, of votes or of a student, for every query."""
     return np.tile(np.array(row), (trials, 1))

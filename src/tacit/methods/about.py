@@ -11,7 +11,7 @@ from tacit.report import Learned, listed
 
 
 def learned_model(model: Any) -> Learned:
-    """Say what a fitted model is, from what its user declared; nothing was measured."""
+    """Describe a fitted model by what its user declared; nothing was measured."""
     name, about = type(model).__name__, inspect.getdoc(type(model)) or ""
     return Learned(
         predicts=_predicts(model), inputs=_inputs(model), method=f"{name}: {about.splitlines()[0]}"

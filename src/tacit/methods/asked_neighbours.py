@@ -1,8 +1,7 @@
-"""Private records as neighbours of public questions: held ready, or gone through block by block.
+"""Private records as neighbours of public queries: held in an index, or passed block by block.
 
-A fit that trains a student asks all questions of a round at once: one pass over the records, in
-memory or from a table, keeps the nearest of each question and nothing else. A fit that answers
-later holds the records in an index.
+A fit that trains a student makes one pass over the records, in memory or from a table, and stores
+the nearest of each query only. A fit that answers later holds the records in an index.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from tacit.teachers import record_ids
 
 @dataclass(frozen=True, slots=True)
 class Neighbourly:
-    """How neighbours are asked: all public. `n_classes` None: not a matter of classes."""
+    """How neighbours are queried: all public. `n_classes` is None where targets are no classes."""
 
     k: int
     sampling_rate: float
@@ -54,13 +53,13 @@ class Neighbourly:
 
     @property
     def sample(self) -> dict[str, Any]:
-        """What every mechanism on neighbours wants to know."""
+        """The fields that every mechanism on neighbours has."""
         names = ("k", "sampling_rate", "votes_per_unit")
         return {name: getattr(self, name) for name in names}
 
     @property
     def reach(self) -> int:
-        """How many units are ranked around a question before any coin is tossed."""
+        """How many units are ranked around a query before sampling."""
         return default_reach(self.k, self.sampling_rate)
 
 
@@ -68,10 +67,10 @@ _Answer = TypeVar("_Answer")
 
 
 class Turns:
-    """Who answers next: threads take turns, and an event loop waits in its own thread for none.
+    """A queue of answers: threads take turns; an event loop is not blocked while it waits.
 
-    Work that waits in the queue and is given up is never begun; work that was begun is finished,
-    whoever still waits for it. A copy, or what is read from a pickle, has its own turns.
+    Work cancelled in the queue is never started; started work is finished. A copy has its own
+    queue.
     """
 
     __slots__ = ("_thread", "lock")
@@ -85,7 +84,7 @@ class Turns:
         return Turns, ()
 
     async def taken(self, work: Callable[[], _Answer]) -> _Answer:
-        """Let one thread do the work, behind all that came before; the event loop goes on."""
+        """Run the work in one thread, after all that came before; the event loop goes on."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="tacit-answers")
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
@@ -93,7 +92,7 @@ class Turns:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RecordIndex(Secret):
-    """Private records ready to be asked. Secret; it refuses to be pickled."""
+    """Private records ready to be queried. Secret; it refuses to be pickled."""
 
     space: PublicSpace
     index: NeighbourIndex
@@ -105,7 +104,7 @@ class RecordIndex(Secret):
 
 
 def index_records(private: PrivateRecords, space: PublicSpace, asked: Neighbourly) -> RecordIndex:
-    """Index the records in a public feature space; who has no place there says nothing. Secret."""
+    """Index the records in a public feature space; without finite features: left out. Secret."""
     seen, placed = space.seen(private.rows, np.asarray)
     left = private if placed.all() else private.only(placed)
     index = NeighbourIndex(
@@ -120,22 +119,11 @@ def index_records(private: PrivateRecords, space: PublicSpace, asked: Neighbourl
 
 
 class PassingRecords(Secret):
-    """Private records that go by, block by block, whenever somebody asks for their order. Secret.
+    """Private records that are read block by block whenever their order is needed. Secret.
 
-    Parameters
-    ----------
-    private : PrivateRecords or StreamedRecords
-        In memory, or read again for each pass.
-    space : PublicSpace
-        Where they are compared.
-    asked : Neighbourly
-        How they are asked.
-
-    Notes
-    -----
-    Whatever the blocks are, the order is that of a `NeighbourIndex` of all records. One pass is
-    enough, unless coins fall so that a draw needs records beyond `asked.reach` (a chance of 1e-6
-    for a question; never where everybody takes part): then a second pass looks farther.
+    The order is that of a `NeighbourIndex` of all records, whatever the blocks. One pass is
+    enough, unless a draw needs records beyond `asked.reach` (a chance of 1e-6 a query; never
+    without sampling): then a second pass looks farther.
     """
 
     __slots__ = ("_asked", "_passes", "_private", "_space", "_targets")
@@ -154,7 +142,7 @@ class PassingRecords(Secret):
 
     @property
     def n_units(self) -> int:
-        """How many units there are, at the most: some may have no place. Secret."""
+        """An upper bound on the number of units: some may have no finite features. Secret."""
         return self._private.n_units
 
     @property
@@ -164,24 +152,11 @@ class PassingRecords(Secret):
 
     @property
     def targets(self) -> NDArray[Any]:
-        """What the records say that were near. Secret."""
+        """Targets of the records found near. Secret."""
         return self._targets
 
     def ranking(self, asked: NDArray[np.float32], reach: int) -> Ranking:
-        """Rank the nearest `reach` units: a pass over the records. Secret.
-
-        Parameters
-        ----------
-        asked : array of shape (queries, dimensions + 1)
-            Quantised queries, as `questions` makes them.
-        reach : int
-            How many units are ranked.
-
-        Returns
-        -------
-        Ranking
-            Positions in `targets`, to which the records found now are added.
-        """
+        """Rank the nearest `reach` units in one pass; return positions in `targets`. Secret."""
         search = Search(asked, reach, self.votes_per_unit)
         found = self._found(search)
         ranking = found.ranking(self.votes_per_unit)
@@ -208,7 +183,7 @@ class PassingRecords(Secret):
 
 
 def _nearest(search: Search, space: PublicSpace, some: Iterator[PrivateRecords]) -> list[Nearest]:
-    """Return the nearest of the records that come by, if any do: a pure function. Secret."""
+    """Return the nearest of these records, if there are any: a pure function. Secret."""
     found: Nearest | None = None
     for records in some:
         vectors, placed = space.seen(records.rows, partial(extended, radius=space.radius))

@@ -1,8 +1,8 @@
-"""`AutoClassifier`, `AutoRegressor`: the method by what is public, by the rule of the docs.
+"""`AutoClassifier`, `AutoRegressor`: the method that public facts choose.
 
-Kinds of columns, the number of public inputs, a declared number of records, and the budget decide;
-no private row is looked at, and nothing is paid for it. The rule in words is
-docs/choose-a-method.md; `python -m benchmarks.auto_rule` prints what it rests on.
+Kinds of columns, public inputs, a declared number of records and the budget decide; no private row
+is read, and nothing is paid for it. The rule: docs/choose-a-method.md (`python -m
+benchmarks.auto_rule`).
 """
 
 from __future__ import annotations
@@ -33,15 +33,7 @@ _SHARED = ("ledger", "noise", "allow_overlap", "checks", "n_records")
 
 
 class Chosen(NamedTuple):
-    """The method that public facts choose, and why.
-
-    Parameters
-    ----------
-    method : str
-        Its name in run.toml.
-    why : str
-        In a sentence.
-    """
+    """The name in run.toml of the method that public facts choose, and why, in a sentence."""
 
     method: str
     why: str
@@ -50,26 +42,8 @@ class Chosen(NamedTuple):
 def choose_method(
     kind: str, strength: float | None, *, has_public: bool, numbers: bool = False
 ) -> Chosen:
-    """Choose a method by public facts alone.
+    """Choose a method by public facts alone; `strength` is n mu with a declared n, or None.
 
-    Parameters
-    ----------
-    kind : str
-        "images", "table" (declared columns) or "numbers".
-    strength : float, optional
-        n mu with a declared n; None where none was declared.
-    has_public : bool
-        Whether there are public inputs.
-    numbers : bool
-        Whether numbers are to be learned, not labels.
-
-    Returns
-    -------
-    Chosen
-        The method and the reason.
-
-    Examples
-    --------
     >>> choose_method("images", 400.0, has_public=True).method
     'prototype'
     """
@@ -111,7 +85,7 @@ def _described(data: Dataset, settings: Mapping[str, Any]) -> Described:
 
 @dataclass(eq=False, repr=False)
 class AutoEstimator(ForecastEstimator):
-    """What both share: facts, the choice, and an estimator that does the work."""
+    """Base of both: facts, the choice, and an estimator that does the work."""
 
     _: KW_ONLY
     described: Annotated[Any, Words({"data": _described})] = "data"
@@ -127,24 +101,7 @@ class AutoEstimator(ForecastEstimator):
         X_public: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Choose by what is public, then learn as the chosen estimator does.
-
-        Parameters
-        ----------
-        X : array of shape (rows, features)
-            The private rows. Secret; the choice does not look at them.
-        y : array of shape (rows,), optional
-            What is to be learned of them. Secret.
-        X_public : array of shape (public rows, features), optional
-            Public inputs with the same columns.
-        groups : array of shape (rows,), optional
-            Whose each row is. Secret.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
+        """Choose by what is public, then learn as the chosen estimator does, with its arguments."""
         table = self._table(X, y, groups)
         with self._as_declared(table):
             return self._fit_chosen(table, X, y, X_public, groups)
@@ -191,7 +148,7 @@ class AutoEstimator(ForecastEstimator):
         return Facts(kind, declared(self) or 0, *size, labels, shape, columns, bounds)
 
     def _made(self, name: str, facts: Facts) -> Any:
-        """Return the chosen estimator, with the settings that its rule in a comparison gives."""
+        """Return the chosen estimator, with the settings of its rule in a comparison."""
         rule = all_rules(numbers=not facts.classes)[name]
         model = rule.build(facts, self.epsilon, self.delta, self.random_state or 0)
         return self._shared(model)
@@ -225,29 +182,10 @@ class AutoClassifier(PrivateClassifier, AutoEstimator):
 
     Parameters
     ----------
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds what is drawn in public, never noise. In run.toml: `seed`, at the top.
-    checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
-        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
-        its parts is a key of its own in run.toml.
+    epsilon, delta, ledger, allow_overlap, noise, random_state, checks
+        As in `PrivateClassifier`: budget, ledger, noise, seed, checks.
     n_records : int, optional
-        How many private records there are, where that is public anyway: for the choice and the
+        How many private records there are, if that is public anyway: for the choice and the
         forecast. Never count them for it.
     described : Described
         Declared columns, or the shape of images; by default inputs are plain numbers. In run.toml:
@@ -260,34 +198,15 @@ class AutoClassifier(PrivateClassifier, AutoEstimator):
     method_ : str
         What was chosen.
     why_ : str
-        Why, in a sentence; the report says it, too.
+        Why, in a sentence; the report states it, too.
     model_ : estimator
         The chosen one, fitted; its attributes (`releases_`, `forecast_`) are here as well.
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
 
     Notes
     -----
     Declared columns: moments. Images and plain numbers: residual ridge from n mu = 5,000 on or
     where no n is declared, below that prototypes. Without public inputs: DP-SGD, which needs
-    `n_records`.
-
-    In run.toml: `method = "auto"`, and a table `[auto]` with `n_records`, `allow_hopeless`,
-    `calibration` and `described`.
-
-    References
-    ----------
-    `docs/choose-a-method.md`
+    `n_records` (`docs/choose-a-method.md`). In run.toml: `method = "auto"`, table `[auto]`.
     """
 
     def _facts(self, X_public: ArrayLike | None) -> Facts:
@@ -302,72 +221,38 @@ class AutoRegressor(PrivateRegressor, AutoEstimator):
 
     Parameters
     ----------
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds what is drawn in public, never noise. In run.toml: `seed`, at the top.
-    checks : Checks, optional
-        `Checks(allow_hopeless=True)` goes on where public numbers say that nothing can be learned;
-        else `fit` refuses such a run before anything is spent. In run.toml: `allow_hopeless`.
+    epsilon, delta, ledger, allow_overlap, noise, random_state, checks
+        As in `PrivateClassifier`: budget, ledger, noise, seed, checks (no `calibration`).
     n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast. Never
-        count them for it.
+        How many private records there are, if that is public anyway: for the forecast. Never count
+        them for it.
     described : Described
         Declared columns, or the shape of images; by default inputs are plain numbers. In run.toml:
         "data", what the run's data declare.
     target_range : pair of float
-        (low, high), public bounds to which y is clipped. Required: read off the private numbers
+        (low, high), public bounds to which y is clipped. Required: taken from the private numbers
         they would break the claim.
 
     Attributes
     ----------
-    method_ : str
-        What was chosen.
-    why_ : str
-        Why, in a sentence; the report says it, too.
+    method_, why_ : str
+        What was chosen, and why.
     model_ : estimator
         The chosen one, fitted; its attributes (`releases_`, `forecast_`) are here as well.
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
     bounds_ : tuple of float
         The bounds of `target_range`, within which predictions stay.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
 
     Notes
     -----
-    Declared columns: moments on public bins. Otherwise residual ridge.
-
-    In run.toml: `method = "auto"` where `[data.options]` declares `target_range`, and a table
-    `[auto]` with `n_records`, `allow_hopeless` and `described`.
-
-    References
-    ----------
-    `docs/choose-a-method.md`
+    Declared columns: moments on public bins. Otherwise residual ridge (`docs/choose-a-method.md`).
+    In run.toml: `method = "auto"` where `[data.options]` declares `target_range`, table `[auto]`.
     """
 
     _fixed: ClassVar[frozenset[str]] = frozenset({"calibration"})
 
 
 def _chosen(budget: Budget, classes: int, n_records: int | None) -> Method:
-    """Return what is taken for images and plain numbers; of declared columns it is moments."""
+    """Return the choice for images and plain numbers; for declared columns it is moments."""
     strength = None
     if n_records is not None:
         strength = n_records * float(gaussian_mu(budget.epsilon, budget.delta))

@@ -1,8 +1,6 @@
-"""What the estimators that teach a student share: public inputs in, a ledger, a student out.
+"""Base of the estimators that train a student: public inputs in, a ledger, a student out.
 
-The two ways to answer a public input, teachers and neighbours, differ; everything to the right of
-the mechanism is one and lives here. After `fit` such an object holds the student, the releases and
-the ledger, and nothing private.
+After `fit` such an object holds the student, the releases and the ledger, and nothing private.
 """
 
 from __future__ import annotations
@@ -112,13 +110,13 @@ class NewLedger:
     path : path, optional
         Its file; None for one in a temporary directory. A run's is `run.ledger` in its folder.
     dataset : str
-        What it is about; a statement names it. A run takes `name` of `[data]`, or the source.
+        Name of the data, for the statement. A run takes `name` of `[data]`, or the source.
     allow_large_delta : bool
-        True: do not compare delta with the number of records or people; the statement then warns of
-        that. In run.toml: `[privacy]`.
+        True: do not compare delta with the number of records or people; the statement then warns
+        of that. In run.toml: `[privacy]`.
     one_run : bool
-        Nobody else will use it: the statement then says, first, that it covers one run alone. So it
-        does of a ledger in a temporary directory.
+        No other run uses it: the statement then starts by stating that it covers one run alone, as
+        for a ledger in a temporary directory.
     """
 
     path: str | os.PathLike[str] | None = None
@@ -129,7 +127,7 @@ class NewLedger:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Task:
-    """What is public about y: how many classes it has, and fitted attributes that say it."""
+    """What is public about y: the number of classes, and the fitted attributes of it."""
 
     n_classes: int | None = None
     public: dict[str, Any] = field(default_factory=dict)
@@ -143,7 +141,7 @@ class _Columns(NamedTuple):
     declared: TableInputs | None
 
     def note(self, model: Any) -> None:
-        """Let a model know its columns, as scikit-learn calls them."""
+        """Set a model's columns, as scikit-learn calls them."""
         model.__dict__.pop("feature_names_in_", None)  # an earlier fit's
         model.n_features_in_ = self.width
         if self.names is not None:
@@ -153,7 +151,7 @@ class _Columns(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
-    """An estimator whose predictions are a student's; subclasses say who teaches what.
+    """An estimator whose predictions are a student's; the base class of all methods.
 
     Parameters
     ----------
@@ -164,32 +162,33 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         Delta of that budget, below one over the number of records or people; a given `Ledger`
         counts with its own instead. In run.toml: `[privacy]`.
     ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
+        What is charged. A `Ledger` as it is; at a path, or by a `NewLedger`, one is made for
         epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
     allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
+        True: do not look for private rows that equal public ones; the ledger then records, for
+        ever, that this was not checked. False: such a row is refused. In run.toml: `[data]`.
     noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
+        Seeded noise for tests and research, without any privacy; the statement states so. None:
         secure noise, the only one of a run.
     random_state : int, optional
-        Seeds what a subclass draws in public, such as queries or first weights, never noise. In
-        run.toml: `seed`, at the top.
+        Seeds public draws, such as queries or first weights, never noise. In run.toml: `seed`, at
+        the top.
 
     Attributes
     ----------
     student_ : student
         The model to publish: it saw public inputs and releases only.
     ledger_ : Ledger
-        Who paid.
+        The ledger that was charged.
     statement_ : Statement
-        What may be said of all that this ledger has released so far.
+        What may be claimed of all that this ledger has released so far.
+    n_features_in_ : int
+        How many columns X had; `feature_names_in_` are their names, if it had any.
 
     Notes
     -----
-    Estimators are dataclasses, whose fields are the constructor's arguments: what all share is
-    declared here, once. They are compared and printed as scikit-learn does it. In run.toml these
-    arguments stand in `[privacy]`, in `[data]` and at the top; those of a subclass are its method's
+    Estimators are dataclasses, whose fields are the constructor's arguments. In run.toml these
+    arguments are in `[privacy]`, in `[data]` and at the top; those of a subclass in its method's
     own table.
     """
 
@@ -216,19 +215,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     """Which of those settings this method does not leave to anybody."""
 
     def set_params(self, **params: Any) -> Self:
-        """Set arguments, or parts of one: `set_params(training__epochs=5)`.
-
-        Parameters
-        ----------
-        **params : any
-            Arguments of the constructor by their names; a part of one that holds settings, such as
-            `training` or `queries`, by `argument__part`.
-
-        Returns
-        -------
-        self
-            The estimator.
-        """
+        """Set arguments, or parts of one: `set_params(training__epochs=5)`."""
         for name, own in self._own.items():
             if any(key.startswith(f"{name}__") for key in params):
                 given = params.get(name, getattr(self, name))
@@ -237,7 +224,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return self
 
     def _settings(self, name: str) -> Any:
-        """Return the settings that an argument holds, with this method's own in place of None."""
+        """Return the settings in an argument, with this method's own in place of None."""
         own = self._own[name]
         given = type(own).of(**{name: getattr(self, name)})
         for part in self._fixed:
@@ -256,13 +243,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return self.ledger if isinstance(self.ledger, NewLedger) else NewLedger(self.ledger)
 
     def _budget(self) -> Budget:
-        """Return what sets the noise: epsilon, at the delta at which the ledger will count it."""
+        """Return what sets the noise: epsilon, at the delta with which the ledger will count it."""
         ledger = self._given_ledger()
         delta = self.delta if ledger is None else ledger.usable_delta
         return Budget(positive(epsilon=self.epsilon), delta)
 
     def _calibrated(self, plans_with: PlansWith, **how: Any) -> list[Plan]:
-        """Return plans that cost at most epsilon, together, as this fit's ledger will count it."""
+        """Return plans that together cost at most epsilon, as this fit's ledger will count it."""
         return calibrate(plans_with, self._budget(), ledger=self._given_ledger(), **how)
 
     def _gaussian_noise(self) -> float:
@@ -271,19 +258,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return 1 / math.sqrt(plan.mu_squared() or math.nan)
 
     def _main_share(self) -> float:
-        """Return the share of mu^2 that teaches the student; the rest checks what it says."""
+        """Return the share of mu^2 that trains the student; the rest checks its scores."""
         return 1.0
 
     def _check_plans(self) -> list[Plan]:
-        """Return what is released last, of the student's scores; nothing by default."""
+        """Return the last releases, of the student's scores; none by default."""
         return []
 
     def _check_delta(self, n_units: int) -> None:
         """Refuse too large a delta; the number of units goes into no file and no message.
 
-        But that it is refused tells whoever runs `fit` on which side of 1/delta the number is, and
-        one unit more can make the difference: a by-product, listed with why in
-        docs/sharp-edges.md. At such a delta a release may be one whole record.
+        The refusal itself tells on which side of 1/delta the number is, which one unit can change:
+        a leak, listed with why in docs/sharp-edges.md. At such a delta a release may be one whole
+        record.
         """
         ledger = self._given_ledger()
         delta = self.delta if ledger is None else ledger.budget.delta
@@ -304,8 +291,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     def _check_unit(self, by_person: bool) -> None:
         """Refuse a ledger of another unit than the rows have.
 
-        People on a ledger of records would claim too little: one record less can turn what its
-        person says around, which moves a sum by two bounds.
+        People on a ledger of records would claim too little: one record less can reverse what its
+        person contributes, which moves a sum by two bounds.
         """
         ledger = self._given_ledger()
         if ledger is None or by_person == (ledger.unit not in (RECORD, self._unit)):
@@ -341,8 +328,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
     def _declared_faults(self) -> tuple[str, ...]:
         """Return what no cost covers of what the constructor's arguments ask for.
 
-        Every release of a fit writes it into the ledger, where it stays. It may depend on arguments
-        alone: what a private row could change must not be there (`tacit.ledger.chain`).
+        Every release of a fit writes it into the ledger for good. It may depend on arguments
+        alone, not on a private row (`tacit.ledger.chain`).
         """
         terms = self._given_ledger() or self._new_ledger()
         alone = isinstance(terms, NewLedger) and (terms.one_run or terms.path is None)
@@ -367,10 +354,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         faults: Sequence[str] | None = None,
         **public: Any,
     ) -> Release:
-        """Return what a fit releases by a plan: kept by an earlier start, or paid for now.
+        """Return what a fit releases by a plan: stored by an earlier start, or paid for now.
 
-        `answers` makes what is secret, and is not called for a release that was kept; `inputs` are
-        public inputs that it is about. The ledger is told what the fit asked for.
+        `answers` makes what is secret, and is not called for a stored release; `inputs` are the
+        public inputs of the release.
         """
         fresh = self.__dict__.get("ledger_") is not ledger
         before = len(ledger) if fresh else 0
@@ -393,15 +380,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
                 self.ledger_ = ledger
 
     def _chosen(self, view: NDArray[Any], number: int | None) -> Integers:
-        """Return the public inputs to ask, so many, chosen from public inputs alone."""
+        """Return `number` public inputs to query, chosen from public inputs alone."""
         strategy, seed = self._settings("queries").strategy, self.random_state
         return choose_queries(view, number, strategy=strategy, random_state=seed)
 
     def _refuse_early(self, ledger: Ledger, plans: Sequence[Plan], *inputs: ArrayLike) -> int:
-        """Let the ledger refuse before any private row is worked on.
+        """Let the ledger refuse before private rows are used; return how many releases are stored.
 
-        Returns how many releases an earlier start of the same run has kept: they are paid for, if
-        they are about the same public `inputs`.
+        Those of an earlier start of the same run are paid for, if they have the same public
+        `inputs`.
         """
         kept = self._kept.start(ledger, *inputs, plans=plans)
         self._refuse_beyond_epsilon(plans)
@@ -417,9 +404,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
             )
 
     def _refuse_beyond_epsilon(self, plans: Sequence[Plan]) -> None:
-        """Let a run on a ledger that others use, too, spend no more than its own epsilon.
+        """Let a run on a shared ledger spend no more than its own epsilon.
 
-        In Python a mechanism with its own noise may cost more: who gives one has chosen.
+        In Python a mechanism with its own noise may cost more.
         """
         ledger = self._given_ledger()
         if ledger is None or self._kept.folder is None:
@@ -448,10 +435,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return student
 
     def _view(self) -> Any:
-        """Return the public features; where their size is left to n mu, it is told here.
+        """Return the public features; set the output dimension from the declared n mu.
 
-        From the declared number of records alone: a size that was read off them would tell of them.
-        Methods to which none is declared look at a hundred directions.
+        Never from the counted records: the dimension would depend on them. Methods without
+        `n_records` use a hundred directions.
         """
         if not needs_strength(self.features):
             return self.features
@@ -467,15 +454,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 
     @property
     def statement_(self) -> Statement:
-        """What may be said of all that was released so far: never older than the ledger."""
+        """What may be claimed of all that was released so far: never older than the ledger."""
         return self.ledger_.statement()
 
     def _notes(self) -> list[str]:
-        """Return what a report says beside the statement; public."""
+        """Return further notes of a report; public."""
         return []
 
     def _public_facts(self) -> dict[str, Any]:
-        """Return what a user of the student must know to read its output, as plain data."""
+        """Return what a user of the student needs to read its output, as plain data."""
         return {}
 
     def _student_inputs(self, X: ArrayLike) -> NDArray[Any]:
@@ -500,19 +487,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         return self._declared.opened(X)
 
     def _check_columns(self, X: Any) -> None:
-        """Refuse columns other than those of the table, or frame, that was learned from."""
+        """Refuse columns other than those of the fit's table or frame."""
         check_columns(X, self._declared, getattr(self, "feature_names_in_", None))
 
     def save(self, path: str | Path) -> None:
         """Write the student, what its output means and the statement to one file, without pickle.
 
-        That is all a user of the model needs, and nothing in it is private;
-        `tacit.students.load_student` reads it.
-
         Parameters
         ----------
         path : path
-            The file to write.
+            The file to write; nothing in it is private. `tacit.students.load_student` reads it.
         """
         check_is_fitted(self, "student_")
         statement = json.loads(self.statement_.to_json())
@@ -529,7 +513,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
         Returns
         -------
         str
-            One page of HTML, which fetches nothing from elsewhere; public.
+            One page of HTML, which loads nothing from elsewhere; public.
         """
         return self._report(path)
 
@@ -547,7 +531,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # sklearn is untyp
 
 @dataclass(eq=False, repr=False)
 class RowEstimator(PrivateEstimator):
-    """An estimator of private rows; subclasses say what y means, and how it is learned."""
+    """An estimator of private rows; subclasses define what y means and how it is learned."""
 
     _needs_public: ClassVar[bool] = True
     _needs_y: ClassVar[bool] = True
@@ -563,22 +547,22 @@ class RowEstimator(PrivateEstimator):
         X_public: Any = None,
         groups: Any = None,
     ) -> Self:
-        """Learn what private rows say, through the ledger; see the class for the public inputs.
+        """Learn from private rows through the ledger; see the class for the public inputs.
 
         Parameters
         ----------
         X : array of shape (rows, features), path or table
-            The private rows. Secret; no error quotes them. A Parquet file or folder, a CSV file, or
-            any table that `tacit.datasets.open_table` opens, which may also have opened it.
+            The private rows. Secret; no error quotes them. A Parquet file or folder, a CSV file,
+            or any table that `tacit.datasets.open_table` opens, or has opened.
         y : array of shape (rows,) or (rows, labels), or str, optional
-            What is to be learned of them: labels, numbers, or a matrix of 0 and 1. Secret. Of a
-            table the name of a column. Autoencoders take none.
+            Labels, numbers, or a matrix of 0 and 1. Secret. Of a table the name of a column.
+            Autoencoders take none.
         X_public : array of shape (public rows, features), path or table, optional
-            Public inputs with the same columns, none of them a private row. The student may hold
-            them as they are. Required, unless the class says what happens without them.
+            Public inputs with the same columns, none of them a private row. The student may store
+            them as they are. Required, unless the class says otherwise.
         groups : array of shape (rows,), or str, optional
-            Whose each row is: then one person is one unit, with all records. Secret. Of a table the
-            name of a column; a person's rows may be anywhere in it.
+            Whose each row is: then one person is one unit, with all records. Secret. Of a table
+            the name of a column; a person's rows may be anywhere in it.
 
         Returns
         -------
@@ -588,14 +572,13 @@ class RowEstimator(PrivateEstimator):
         Raises
         ------
         BudgetExceeded
-            Where the ledger refuses; nothing is spent then.
+            If the ledger refuses; nothing is spent then.
 
         Notes
         -----
-        Everything is validated, the run is priced and the ledger asked before private rows are
-        worked on; the ledger is charged before noise is drawn. Methods of sums go through a table
-        batch by batch, and so do PATE and, where there are public inputs, Private-kNN; the others
-        read it into memory.
+        Everything is validated and priced before private rows are used; the ledger is charged
+        before noise is drawn. Methods of sums, PATE and, with public inputs, Private-kNN read a
+        table batch by batch; the others read it into memory.
         """
         if (table := self._table(X, y, groups)) is not None:
             with self._as_declared(table):
@@ -668,7 +651,7 @@ class RowEstimator(PrivateEstimator):
 
     @contextlib.contextmanager
     def _as_declared(self, table: TableStream | None) -> Iterator[None]:
-        """Learn labels, or bounds, that the table declares and this estimator leaves open.
+        """Use labels, or bounds, that the table declares and this estimator leaves open.
 
         Its settings are afterwards as they were given.
         """
@@ -713,14 +696,11 @@ class RowEstimator(PrivateEstimator):
             return self._begin(private, self._task(target), outside, columns)
 
     def _spread(self) -> Spread | None:
-        """Return how rows of a table meet before they are looked at; None where each may be alone.
-
-        It depends on arguments alone.
-        """
+        """Return how a table's rows are grouped, by arguments alone; None for no grouping."""
         return None
 
     def _batches(self, X: Any) -> Iterator[NDArray[Any]]:
-        """Go through inputs for the student: batch by batch of a table, else all at once."""
+        """Yield inputs for the student: batch by batch of a table, else all at once."""
         X = self._opened(X) if hasattr(self, "student_") else X
         if not isinstance(X, TableStream):
             yield self._student_inputs(X)
@@ -736,7 +716,7 @@ class RowEstimator(PrivateEstimator):
 
     @abstractmethod
     def _target(self, y: Any = None) -> Target:
-        """Return how y is read, by what is declared; y itself only where that was asked for."""
+        """Return how y is read, by what is declared; y itself only for `"from_data"`."""
 
     def _task(self, target: Any) -> Task:
         """Return what is public of y."""
@@ -751,12 +731,12 @@ AnyRecords = PrivateRecords | StreamedRecords
 
 
 def _is_to_be_opened(X: Any) -> bool:
-    """Tell whether it is a table of which Python sees no columns: a path, a reader, a dataset."""
+    """Check for a table whose columns Python does not see: a path, a reader, a dataset."""
     return not isinstance(X, TableStream) and is_table(X) and column_names(X) is None
 
 
 def by_names(X: Any, names: Sequence[str] | None) -> Any:
-    """Read a file, or a reader, by the columns of the frame that was learned from."""
+    """Read a file, or a reader, by the column names of the fit's frame."""
     if not _is_to_be_opened(X):
         return X
     if names is None:
@@ -773,55 +753,26 @@ def by_names(X: Any, names: Sequence[str] | None) -> Any:
 
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  # sklearn is untyped
-    """A classifier whose predictions are a student's.
+    """A classifier whose predictions are a student's; a base class (see CONTRIBUTING.md).
 
     Parameters
     ----------
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds what a subclass draws in public, such as queries or first weights, never noise. In
-        run.toml: `seed`, at the top.
+    epsilon, delta, ledger, allow_overlap, noise, random_state
+        As in `PrivateEstimator`: budget, ledger, noise, seed.
     classes : array or str
         The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
+        covers and the statement states. A run takes the classes that its data declare.
     checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
-        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
-        its parts is a key of its own in run.toml.
+        `Checks(calibration=0.05)` spends a share of the budget on calibrating the student's
+        probabilities; `allow_hopeless=True` continues although public numbers show that nothing
+        can be learned. Each of its parts is a key in run.toml.
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
     classes_ : array of shape (classes,)
         The label set, in order: the columns of `predict_proba`.
     score_check_ : Release or None
         The noisy table of outcomes by score; None without `calibration`.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
-
-    Notes
-    -----
-    A base class: a subclass says how the private rows teach the student (CONTRIBUTING.md shows a
-    whole one).
     """
 
     _: KW_ONLY
@@ -833,7 +784,7 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
     _own: ClassVar[dict[str, Parameters]] = {"checks": CHECKS}
 
     def _calibration(self) -> float:
-        """Return the share of mu^2 that checks what the student says."""
+        """Return the share of mu^2 that checks the student's scores."""
         return share_of_check(calibration=self._settings("checks").calibration)
 
     def _main_share(self) -> float:
@@ -853,7 +804,7 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         return student
 
     def _check_scores(self, private: Any, ledger: Ledger, outside: NDArray[Any] | None) -> None:
-        """Let the records say which outcome has which of the student's scores; learn from it.
+        """Release which outcomes have which of the student's scores; calibrate the student by it.
 
         `private` has raw rows. It comes after other releases: nothing private is refused.
         """
@@ -882,9 +833,9 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         self._warn_of_student(outside)
 
     def _warn_of_student(self, outside: NDArray[Any] | None) -> None:
-        """Warn of scores elsewhere, and of one label for all (the first) public inputs.
+        """Warn of shifted scores, and of one label for all (the first) public inputs.
 
-        Last: whoever turns warnings into errors has a student all the same.
+        Last: a user who turns warnings into errors has a student all the same.
         """
         self._one_label = False
         if outside is not None and len(outside) > 1:
@@ -900,7 +851,7 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         return np.empty(0, dtype=np.int64)
 
     def _free_map(self, outside: NDArray[Any] | None) -> ScoreMap | None:
-        """Return what releases tell of the student's probabilities without being paid for it."""
+        """Return a map of probabilities that follows from releases already paid for."""
         return None
 
     def _notes(self) -> list[str]:
@@ -934,10 +885,8 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
         Parameters
         ----------
         X : array or frame of shape (rows, features), path, or TableStream
-            Inputs with the columns of the fit, declared as there. Nothing is charged for them. A
-            file, a reader, or a table that `open_table` opened with `target=None` is gone through
-            batch by batch. A file, a reader, a frame or a table of Arrow is read by the
-            declarations of the fit.
+            Inputs with the columns of the fit, free of charge. A file, a reader, a frame or a
+            table of Arrow is read by the declarations of the fit; files and tables batch by batch.
 
         Returns
         -------
@@ -951,8 +900,8 @@ class PrivateClassifier(ClassifierMixin, RowEstimator):  # type: ignore[misc]  #
 
         Parameters
         ----------
-        X : array or frame of shape (rows, features), or TableStream
-            Inputs with the columns of the fit, as for `predict_proba`. Nothing is charged for them.
+        X : array or frame of shape (rows, features), path, or TableStream
+            As for `predict_proba`.
 
         Returns
         -------
@@ -990,20 +939,9 @@ class PrivateRegressor(RegressorMixin, RowEstimator):  # type: ignore[misc]  # s
         return np.asarray(np.clip(np.asarray(values, dtype=np.float64), *self.bounds_))
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Return the student's numbers, within the bounds: post-processing, free of charge.
+        """Return the student's numbers, within the bounds, free of charge.
 
-        Parameters
-        ----------
-        X : array or frame of shape (rows, features), path, or TableStream
-            Inputs with the columns of the fit, declared as there. Nothing is charged for them. A
-            file, a reader, or a table that `open_table` opened with `target=None` is gone through
-            batch by batch. A file, a reader, a frame or a table of Arrow is read by the
-            declarations of the fit.
-
-        Returns
-        -------
-        array of shape (rows,)
-            Numbers within `bounds_`. Public.
+        `X` as for `PrivateClassifier.predict_proba`. Public.
         """
         said = [self.student_.predict(some) for some in self._batches(X)]
         return self._within_bounds(np.concatenate(said))

@@ -1,4 +1,4 @@
-"""The one way from a budget to noise: the least with which plans cost what may be spent."""
+"""From a budget to noise: the least noise with which plans cost what may be spent."""
 
 from __future__ import annotations
 
@@ -44,37 +44,34 @@ def calibrate(
     Parameters
     ----------
     plans_with : callable
-        From a level of noise to the plans of a run, from public numbers alone; more noise must cost
-        less. Plans whose price does not depend on it are part of what may be spent.
+        From a level of noise to the plans of a run, from public numbers alone; more noise must
+        cost less. Plans whose price does not depend on it are part of the budget.
     budget : Budget
         Epsilon and delta that all plans may cost together.
     ledger : Ledger, optional
-        One that exists: plans are priced as it adds up entries, at its own Renyi order, if it has
-        one. None: one that is to be made.
+        An existing one: plans are priced as it adds up entries, at its own Renyi order, if any.
+        None: one that is to be made.
     listed : bool
-        True: a ledger that is to be made is made for these plans as one fixed list, which is priced
-        more tightly. Without effect where `ledger` is given.
+        True: a ledger to be made is made for these plans as one fixed list, priced more tightly.
+        No effect with `ledger`.
     least, most : float
-        The ends of the noise that the mechanism can have.
+        The range of the mechanism's noise.
 
     Returns
     -------
     list of Plan
-        What `plans_with` makes of the noise that was found. Their price is never above the budget.
+        `plans_with` at the noise found, whose price is never above the budget.
 
     Raises
     ------
     InvalidArgument
-        Where no noise up to `most` is enough.
+        If no noise up to `most` is enough.
 
     Notes
     -----
-    Gaussians have it in closed form; everything else is searched for, to about four digits. How
-    much of what a ledger holds is spent already is not looked at: it will refuse by itself.
-
-    References
-    ----------
-    `docs/theory/gaussian.md#the-exact-curve`, `docs/theory/ledger.md#a-fixed-list`
+    Gaussians in closed form (`docs/theory/gaussian.md#the-exact-curve`), others by search, to
+    about four digits (`docs/theory/ledger.md#a-fixed-list`). What a ledger has spent already is
+    not considered: it refuses by itself.
 
     Examples
     --------
@@ -108,13 +105,13 @@ def calibrate(
 
 
 def _are_fixed(squares: Sequence[float | None], plans_with: PlansWith) -> bool:
-    """Tell whether the first plans are Gaussians whose price the noise does not change."""
+    """Check whether the first plans are Gaussians whose price does not depend on the noise."""
     doubled = [plan.mu_squared() for plan in plans_with(2.0)][: len(squares)]
     return None not in squares and doubled == list(squares)
 
 
 def _closed_form(squares: list[float], doubled: Sequence[Plan], budget: Budget) -> float:
-    """Return the noise of Gaussian plans, of which some may have a price that is fixed."""
+    """Return the noise of Gaussian plans, some of which may have a fixed price."""
     fixed = [one for one, plan in zip(squares, doubled, strict=True) if plan.mu_squared() == one]
     whole = 1 / calibrate_gaussian(1.0, budget.epsilon, budget.delta) ** 2
     if not fixed or (left := whole - math.fsum(fixed)) <= 0:
@@ -125,9 +122,8 @@ def _closed_form(squares: list[float], doubled: Sequence[Plan], budget: Budget) 
 def _least_of_list(plans_with: PlansWith, budget: Budget, least: float, most: float) -> float:
     """Return the least noise with which a list fits: by few orders, then by those near the best.
 
-    A price at some of the orders is never below the price at all of them, so what fits there fits;
-    and it is the price at all of them once the best of all is among them. Were that not near the
-    best of the few, there would be more noise than is needed, never less.
+    A price at some orders is never below the price at all of them, so what fits there fits;
+    missing the best order would give more noise than is needed, never less.
     """
 
     def excess_at(orders: Floats, noise: float) -> float:
@@ -149,7 +145,7 @@ def _least_of_list(plans_with: PlansWith, budget: Budget, least: float, most: fl
 
 
 def _beside_best(plans: Sequence[Plan], delta: float, orders: Floats, stride: int) -> Floats:
-    """Return orders, so far from each other, beside the one of these that prices best."""
+    """Return orders, `stride` apart, around the one of these that prices best."""
     costs = [plan.cost(orders) for plan in plans]
     best = sum(costs[1:], start=costs[0]).best_order(delta)
     place, reach = int(np.searchsorted(DEFAULT_ORDERS, best)), _BESIDE * stride
@@ -203,7 +199,7 @@ def _least_fitting(
 
 
 def _excess(plans: Sequence[Plan], budget: Budget, *, listed: bool, order: float | None) -> float:
-    """Return log(cost/budget) as the ledger will see it: plans fit where it is at most 0."""
+    """Return log(cost/budget) as the ledger will count it: plans fit where it is at most 0."""
     if listed:
         return _log_ratio(price_of_list(plans, budget.delta).epsilon, budget.epsilon)
     squares = [plan.mu_squared() for plan in plans]
@@ -225,19 +221,9 @@ def _log_ratio(cost: float, budget: float) -> float:
 
 
 def accountant_terms(plans: Sequence[Plan], *, listed: bool = False) -> dict[str, Any]:
-    """Return the terms of a new ledger that can price these plans: how its accountant adds up.
+    """Return arguments of a new `Ledger` that can price these plans: none for Gaussians.
 
-    Parameters
-    ----------
-    plans : sequence of Plan
-        What a fit releases.
-    listed : bool
-        Whether they are all that it will ever release: then a list of them has the lowest price.
-
-    Returns
-    -------
-    dict
-        Arguments of `Ledger`: none for Gaussians, whose mu^2 adds up.
+    `listed`: they are all that it will ever release, and a list has the lowest price.
     """
     adds_up = all(plan.mu_squared() is not None for plan in plans)
     # A mechanism that selects may cost less as a list than the sum of its Gaussians.
@@ -277,10 +263,7 @@ def proposed(
 
 
 def _fits(plans: Sequence[Plan], budget: Budget) -> bool:
-    """Tell whether a list is within the budget.
-
-    What fits at some of the orders fits; only where it does not, all of them are looked at.
-    """
+    """Check whether a list is within the budget: at some of the orders, else at all of them."""
     orders = DEFAULT_ORDERS[:: _STRIDES[0]]
     for stride in (*_STRIDES[1:], 1):
         orders = _beside_best(plans, budget.delta, orders, stride)

@@ -1,13 +1,9 @@
-"""A paid check of how sure a student may be: the records say, once, which outcome has which score.
+"""A paid check of the student's probabilities: one noisy table of outcomes by score.
 
-The student is public by then: it was made of public inputs and releases. Each record is scored by
-itself, so that its score is its own, bit for bit, and adds one count to a table (outcome x bin);
-edges of the bins come from public scores. The table is a release like any other: planned and priced
-with all the others of a fit, in the ledger before its noise is drawn. From it, a map of two numbers
-is fitted (`tacit.students.ScoreMap`) and kept in the student (docs/theory/calibration.md).
-
-Without such a check, noisy votes on two classes still tell, for nothing, which share of all votes
-each class has: a student whose probabilities say another share is moved to it.
+Each record, scored by itself by the public student, adds one count to a table (outcome x bin) with
+public bins, priced with the other releases of the fit; a map of two numbers is fitted to it
+(docs/theory/calibration.md). Without it, noisy votes on two classes still show the classes'
+shares.
 """
 
 from __future__ import annotations
@@ -58,20 +54,7 @@ _TRIED = 8  # rows of zeros on which a student is tried out where there are no p
 
 
 def check_plan(share: float, noise: float) -> Plan:
-    """Return the table that costs a share of what a sum with such noise costs.
-
-    Parameters
-    ----------
-    share : float
-        Of mu^2, above 0.
-    noise : float
-        Sigma over sensitivity of a release that spends the whole budget.
-
-    Returns
-    -------
-    Plan
-        Public.
-    """
+    """Return the table that costs `share` of mu^2 of a sum with noise sigma/sensitivity."""
     sigma = noise / math.sqrt(share) * _ROUNDING
     return Plan(ScoreHistogram(sigma, 2, SCORE_BINS), 1)
 
@@ -79,21 +62,9 @@ def check_plan(share: float, noise: float) -> Plan:
 def with_check(
     releases: list[tuple[str, Plan]], budget: Budget, share: float
 ) -> list[tuple[str, Plan]]:
-    """Return releases that spend a budget, with a check of scores within the same budget.
+    """Return Gaussian releases, or one plan of noisy steps, with a check of scores in one budget.
 
-    Parameters
-    ----------
-    releases : list of tuple of str and Plan
-        Gaussian ones, which together cost the budget; or noisy steps on samples, alone.
-    budget : Budget
-        What all may cost.
-    share : float
-        Of mu^2, for the check; 0 for none.
-
-    Returns
-    -------
-    list of tuple of str and Plan
-        The same with more noise, and the check.
+    `share` of mu^2 is for the check; 0 for none.
     """
     if not share_of_check(calibration=share):
         return releases
@@ -107,20 +78,7 @@ def with_check(
 
 
 def check_within(budget: Budget, share: float) -> Plan:
-    """Return the table that costs a share of what a budget allows.
-
-    Parameters
-    ----------
-    budget : Budget
-        The whole.
-    share : float
-        Of mu^2, above 0.
-
-    Returns
-    -------
-    Plan
-        Public.
-    """
+    """Return the table that costs a share of mu^2 of a budget."""
     return check_plan(share, 1 / float(gaussian_mu(budget.epsilon, budget.delta)))
 
 
@@ -139,7 +97,7 @@ def _with_noise(plan: Plan, noise: float) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Scorer:
-    """A student as a map of rows: what `view_alone` asks one row at a time."""
+    """A student as a map of rows, for `view_alone`."""
 
     student: Any
 
@@ -148,20 +106,7 @@ class _Scorer:
 
 
 def check_of(student: Any, outside: NDArray[Any] | None) -> ScoreCheck:
-    """Return bins and public scores, from public inputs where there are any.
-
-    Parameters
-    ----------
-    student : student
-        Fitted, without a map.
-    outside : array of shape (public rows, features), optional
-        Public inputs.
-
-    Returns
-    -------
-    ScoreCheck
-        Public.
-    """
+    """Return bins and public scores, from public inputs where there are any."""
     if outside is None:
         return ScoreCheck.without_inputs(student.n_classes_)
     return ScoreCheck.of(student.predict_proba(outside))
@@ -172,21 +117,7 @@ def said_by_scores(
 ) -> ScoredRecords:
     """Return outcome and bin of each record, each scored by itself. Secret.
 
-    Parameters
-    ----------
-    student : student
-        Public.
-    check : ScoreCheck
-        With the bins.
-    private : PrivateRecords
-        Raw rows. One on which the student fails is counted nowhere, silently.
-    outside : array of shape (public rows, features), optional
-        Public inputs, on which the student is tried out first.
-
-    Returns
-    -------
-    ScoredRecords
-        A person's records share one count.
+    A record (`private` has raw rows) on which the student fails is not counted, silently.
     """
     rows, tried = private.rows, outside
     if tried is None:
@@ -201,7 +132,7 @@ def said_by_scores(
 
 
 def _of_features(student: Any, width: int) -> Any:
-    """Return the student as it is once inputs are in its feature space."""
+    """Return the student of inputs that are in its feature space."""
     bare = copy.copy(student)
     bare.features_, bare.n_features_in_ = None, width
     return bare
@@ -214,23 +145,9 @@ def _or_nothing(said: Floats) -> Floats:
 
 
 def scores_apart(check: ScoreCheck, table: Any, sigma: float, fresh: Integers) -> Shift:
-    """Compare where the records' scores lie with where those of public inputs do.
+    """Compare the distribution of the records' scores with that of the public inputs `fresh`.
 
-    Parameters
-    ----------
-    check : ScoreCheck
-        With the bins, and the public inputs' scores.
-    table : array of shape (2, bins)
-        As released.
-    sigma : float
-        Standard deviation of its noise.
-    fresh : array of int
-        The public inputs whose labels did not teach the student: of those it is surer.
-
-    Returns
-    -------
-    Shift
-        A score is a place: as for votes at prototypes.
+    `fresh` were not used to train the student: it is surer of those. `sigma` is the table's noise.
     """
     counts = np.asarray(table, dtype=np.float64)[:, : len(check.edges) + 1]
     found = table_shift(counts.T, sigma, check.places()[fresh, None])
@@ -238,22 +155,10 @@ def scores_apart(check: ScoreCheck, table: Any, sigma: float, fresh: Integers) -
 
 
 def share_right(release: Release, classes: NDArray[Any], *, by_person: bool) -> str | None:
-    """Say how many records the student has right, where a paid check counted it.
+    """State how many records the student gets right, where a paid check counted it.
 
-    Parameters
-    ----------
-    release : Release
-        The table of outcomes by score; public.
-    classes : array
-        The label set. Of two, the table counts which label has which score, not what is right.
-    by_person : bool
-        Whether each person's records share one count.
-
-    Returns
-    -------
-    str or None
-        A sentence with twice its deviation, of noise and of sampling; None of two classes, and
-        where noise hides the number of records.
+    With twice its deviation, of noise and of sampling. None for two classes (the table then counts
+    labels by score), and where noise hides the number of records.
     """
     table, mechanism = np.asarray(release.values, dtype=np.float64), release.mechanism
     noise: float = mechanism.sigma * math.sqrt(table.size)  # type: ignore[attr-defined]
@@ -275,30 +180,9 @@ def map_by_votes(
 ) -> ScoreMap | None:
     """Return the map that moves two classes to the share that each has of all released votes.
 
-    Parameters
-    ----------
-    student : student
-        Fitted, without a map.
-    asked : array of shape (queries, features)
-        The public inputs that were asked, in the order of the releases.
-    releases : list of Release
-        Those that are noisy votes count; a rest without numbers is left out.
-    voters : int
-        How many votes a query has.
-
-    Returns
-    -------
-    ScoreMap or None
-        None with more than two classes, where it was seen to do harm, and without votes.
-
-    Notes
-    -----
-    Only what is beyond the noise is believed: of a gap g with the noise s the share
-    1 - s^2/g^2, nothing where that is below 0 (James and Stein).
-
-    References
-    ----------
-    `python -m benchmarks.calibration --part free`
+    None with more than two classes, where it did harm, and without votes. Of a gap g with noise s
+    the share 1 - s^2/g^2 is used, at least 0 (James and Stein; `python -m benchmarks.calibration
+    --part free`).
     """
     votes = [np.asarray(one.values) for one in releases if one.values is not None]
     if student.n_classes_ != 2 or not votes or votes[0].shape[1:] != (2,):

@@ -1,10 +1,7 @@
 """`DPSGDClassifier`, `DPSGDAutoencoder`: networks trained on the records with noisy gradients.
 
-The baseline of private learning (Abadi et al. 2016), and, with per-layer clipping and Adam, the
-method that DP-MAC has to beat (docs/results/direct.md). It needs no public inputs; where there are
-some, they tell how to centre and scale. The autoencoder, a public code of private inputs, is
-trained for 0.5 |x - decode(encode(x))|^2 of centred, scaled inputs, as those that DP-MAC is
-measured on.
+Abadi et al. 2016 with per-layer clipping and Adam, the method that DP-MAC has to beat
+(docs/results/direct.md). It needs no public inputs; given ones set centre and scale.
 """
 
 from __future__ import annotations
@@ -84,88 +81,43 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
     Parameters
     ----------
     module : torch module, optional
-        From rows to class scores, in its first state, which must be public and must treat every row
-        by itself (no batch normalisation, no dropout); None for linear layers of the widths
+        From rows to class scores, in its first state, which must be public and must treat every
+        row by itself (no batch normalisation, no dropout); None for linear layers of the widths
         `hidden` with `activation` between them. For Python alone. Records share a batch only in
-        chains of torch's own layers; a module with a `forward` of its own meets them one at a time.
-        A record on which it fails adds nothing.
-    epsilon : float
-        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
-        also where a `Ledger` is given: the whole run costs at most this. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
-    checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be. In
-        run.toml: `calibration`. There is no forecast to overrule.
-    classes : array or str
-        The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
+        chains of torch's own layers. A record on which it fails adds nothing.
+    epsilon, delta, ledger, allow_overlap, noise, random_state, checks, classes
+        As in `PrivateClassifier`: budget, ledger, noise, seed, checks, label set.
     n_records : int or str
         About how many records (with `groups=`: people) there are, a public number that sets rate
-        and steps; required. "from_data" counts them, which the statement then says.
+        and steps; required. "from_data" counts them, which the statement then states.
     noise_multiplier : float, optional
         Deviation of the noise on each sum, in units of what one record can add to it; by default
         chosen from epsilon and delta.
     training : Training, optional
         `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; each of its
-        parts is a key of its own in run.toml. The default rate is for Adam (USPS digits, epsilon 2,
-        best of 2e-3, 5e-3, 1e-2, 2e-2 on its test rows). Without hidden layers the
-        defaults are those of `DescentClassifier` (clip sqrt(features)/4, rate 50/sqrt(features),
-        momentum, as many steps as n mu bears), in lots of a quarter of the records; with another
-        `batch_size` the epochs stay, so that steps are others.
+        parts is a key in run.toml. The default rate is for Adam (USPS digits, epsilon 2, best of
+        2e-3, 5e-3, 1e-2, 2e-2 on its test rows). Without hidden layers the defaults are those of
+        `DescentClassifier` (clip sqrt(features)/4, rate 50/sqrt(features), momentum, steps from n
+        mu), in lots of a quarter of the records; another `batch_size` leaves the epochs, so that
+        steps are others.
     hidden : tuple of int
-        Widths of the hidden layers, (300, 100) by default; () is softmax regression. In run.toml: a
-        list.
+        Widths of the hidden layers, (300, 100) by default; () is softmax regression. In run.toml:
+        a list.
     activation : str
         "tanh" (default), "relu" or "softplus", between the layers.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on `X_public`; without public
         inputs it must be fitted already, or one of tacit's that learn nothing. None for the inputs
-        themselves. In run.toml: "none", "digits" or "images",
-        "bins" (declared columns) or "whitened".
-
-    Attributes
-    ----------
-    student_ : NetworkStudent
-        The trained network, the model to publish.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
+        themselves. In run.toml: "none", "digits" or "images", "bins" (declared columns) or
+        "whitened".
 
     Notes
     -----
-    It needs no public inputs; `X_public`, if given, tells features, centre and scale. Without them,
-    columns are expected to have a mean of about 0 and a size of about 1 by public numbers, or to
-    come out of whitening that public rows have taught.
-
-    Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
-
-    In run.toml: `method = "dpsgd"`, and a table `[dpsgd]` with `n_records`, `noise_multiplier`,
-    `calibration`, `hidden`, `activation`, `features` and the parts of `training`: `clipping`,
-    `clip`, `split`, `optimizer`, `learning_rate`, `decay`, `epochs`, `batch_size`, `engine`.
-
-    References
-    ----------
-    Abadi et al. 2016; `docs/theory/direct.md#one-step`
+    Without `X_public`, which sets features, centre and scale, columns are expected to have mean 0
+    and size 1, about, by public numbers, or to come out of whitening fitted on public rows. Unit:
+    one record, or one person with `groups=`, whose records' mean gradient is clipped as one. In
+    run.toml: `method = "dpsgd"`, table `[dpsgd]`. Abadi et al. 2016;
+    `docs/theory/direct.md#one-step`.
     """
 
     module: Any = None
@@ -178,7 +130,7 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
     _needs_public: ClassVar[bool] = False
 
     def _learn(self, private: PrivateRecords, task: Task, outside: Any) -> None:
-        """Train on the private rows; public inputs, if given, tell features, centre and scale."""
+        """Train on the private rows; public inputs, if given, set features, centre and scale."""
         self._judge(self._foreseen())
         n_features, n_classes = private.rows.shape[1], task.n_classes or 0
         frame = PublicFrame.around(self._view(), outside, n_features)
@@ -198,11 +150,11 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
 
     @property
     def _by_strength(self) -> bool:
-        """Whether the rule of a regression holds, with or without public inputs."""
+        """Whether it is a softmax regression, whose settings follow from n mu."""
         return self.module is None and not self.hidden
 
     def _foreseen(self) -> Forecast:
-        """Return the forecast of descent, by whose rule a regression learns; of others none."""
+        """Return the forecast of noisy descent for softmax regression; none for other networks."""
         if not self._by_strength or self.noise_multiplier is not None:
             return NO_FORECAST
         if is_from_data(self.n_records) or self.n_records is None:
@@ -221,14 +173,14 @@ class DPSGDClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimator
         return recipe_of(Training.of(training=self.training).or_else(own), size)
 
     def _own_mu(self) -> float:
-        """Return mu of one Gaussian for the budget; where noise is given, at no ledger's order."""
+        """Return mu of the budget. With a given noise multiplier, ignore the ledger's RDP order."""
         if self.noise_multiplier is None:
             return 1 / self._gaussian_noise()
         budget = self._budget()
         return 1 / calibrate_gaussian(1.0, budget.epsilon, budget.delta)
 
     def _network(self, width: int, n_classes: int) -> Module:
-        """Return the network in its first state, in float64; its scores must be one a class."""
+        """Return the network in its first state, in float64; it must have one score a class."""
         if self._by_strength:
             return zero_layers(width, n_classes)
         if self.module is None:
@@ -260,63 +212,26 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator): 
     Parameters
     ----------
     hidden : tuple of int
-        Widths of the layers between input and output, one at least; the narrowest one is the code.
-        The output is a linear function of the last of them.
-    epsilon : float
-        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
-        also where a `Ledger` is given: the whole run costs at most this. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
-    n_records : int or str
-        About how many records (with `groups=`: people) there are, a public number that sets rate
-        and steps; required. "from_data" counts them, which the statement then says.
-    noise_multiplier : float, optional
-        Deviation of the noise on each sum, in units of what one record can add to it; by default
-        chosen from epsilon and delta.
+        Widths of the layers between input and output, at least one; the narrowest is the code. The
+        output is a linear function of the last of them.
+    epsilon, delta, ledger, allow_overlap, noise, random_state
+        As in `PrivateEstimator`: budget, ledger, noise, seed.
+    n_records, noise_multiplier
+        As in `DPSGDClassifier`.
     training : Training, optional
-        `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; by default as
-        `DPSGDClassifier` is, but with clip 0.01, rate 2e-3, 50 epochs and lots of 500.
+        As in `DPSGDClassifier`, but with clip 0.01, rate 2e-3, 50 epochs and lots of 500 by
+        default.
     activation : str
         "tanh" (default, as in DP-MAC's autoencoder: on MNIST images shrunk to 16 x 16 at epsilon 2
-        its summed squared error is 11.8, ReLU's 17.0, softplus' 23.0), "relu" or "softplus", after
-        each hidden layer.
-
-    Attributes
-    ----------
-    student_ : ReconstructionStudent
-        The trained network, the model to publish.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
+        its summed squared error is 11.8, ReLU's 17.0, softplus' 23.0), "relu" or "softplus".
 
     Notes
     -----
-    It is trained for 0.5 |x - decode(encode(x))|^2 of centred, scaled inputs. `transform` encodes,
-    `inverse_transform` decodes, `reconstruct` does both: post-processing of the release, free of
-    charge. It needs no public inputs; `X_public`, if given, tells centre and scale.
-
-    Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
-
-    For Python alone: run.toml has no table for it.
-
-    References
-    ----------
-    Abadi et al. 2016; `docs/theory/direct.md#one-step`
+    It is trained for 0.5 |x - decode(encode(x))|^2 of centred, scaled inputs; `X_public`, if
+    given, sets centre and scale. `transform` encodes, `inverse_transform` decodes, `reconstruct`
+    does both, free of charge. Unit: one record, or one person with `groups=`, whose records' mean
+    gradient is clipped as one. For Python alone. Abadi et al. 2016;
+    `docs/theory/direct.md#one-step`.
     """
 
     features = None
@@ -365,7 +280,7 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator): 
         Parameters
         ----------
         X : array of shape (rows, features)
-            Inputs with the columns of the fit. Nothing is charged for them.
+            Inputs with the columns of the fit, free of charge.
 
         Returns
         -------
@@ -380,7 +295,7 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator): 
         Parameters
         ----------
         codes : array of shape (rows, code)
-            Codes as `transform` makes them.
+            From `transform`.
 
         Returns
         -------
@@ -391,12 +306,12 @@ class DPSGDAutoencoder(TransformerMixin, NoisyTrainingEstimator, RowEstimator): 
         return np.asarray(self.student_.decode(codes))
 
     def reconstruct(self, X: ArrayLike) -> Floats:
-        """Return what is left of rows after encoding and decoding.
+        """Return rows after encoding and decoding.
 
         Parameters
         ----------
         X : array of shape (rows, features)
-            Inputs with the columns of the fit. Nothing is charged for them.
+            Inputs with the columns of the fit, free of charge.
 
         Returns
         -------
@@ -415,29 +330,26 @@ def layers_of(estimator: Any, width: int, outputs: int) -> Any:
 
 
 def first_state(estimator: Any, layers: Any) -> Module:
-    """Return such layers with the weights that the estimator's seed tells, in float64."""
+    """Return such layers with weights from the estimator's seed, in float64."""
     return seeded(lambda: build_layers(layers), seed_of(estimator.random_state)).double()
 
 
 def zero_layers(width: int, outputs: int) -> Module:
-    """Return one linear layer whose weights are 0, in float64: a softmax regression at its start.
-
-    No seed has a part in it, and no class is ahead of another.
-    """
+    """Return one linear layer of weights 0, in float64: the start of softmax regression."""
     network = build_layers(perceptron((width, outputs), "tanh")).double()
     set_parameters(trained_parameters(network), np.zeros((width + 1) * outputs))
     return network
 
 
 def compared_steps(facts: Facts, **shape: Any) -> dict[str, Any]:
-    """Return the settings of noisy steps: 80 of them for every size, so that one rate will do."""
+    """Return the settings of a comparison: 80 noisy steps for every size, so one rate will do."""
     lot = max(1, facts.n_private // 4)
     steps = {"batch_size": lot, "epochs": 20, "learning_rate": 0.03} | shape
     return {"n_records": facts.n_private, "training": Training(**steps)}
 
 
 def _layerwise(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Noisy gradients of a network, each layer's clipped by itself."""
+    """Noisy gradients of a network, each layer clipped by itself."""
     steps = compared_steps(facts, clipping="per-layer")
     return DPSGDClassifier(**steps, **common(facts, epsilon, delta, seed))
 

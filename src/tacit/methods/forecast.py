@@ -1,22 +1,8 @@
-"""What public numbers alone say of a run before anything is spent: whether it can learn at all.
+"""What public numbers predict of a run before anything is spent: whether it can learn at all.
 
-Budget, voters, classes, prototypes and a *declared* number of records bound what releases can
-carry, however good teachers, neighbours or features are. Where that is next to nothing, `fit`
-refuses before the ledger is asked; `Checks(allow_hopeless=True)` goes on all the same.
-
-**Votes.** If all T voters agree on the right one of K classes and noise of deviation sigma is
-added, a label is right with probability p(s) = E_z Phi(s + z)^(K - 1), s = T/sigma. Pooled over all
-queries of one class, Q/K of them, s = T sqrt(Q/K)/sigma = T mu/sqrt(2 K): the number of queries
-drops out, because more of them share the same budget. What is beyond guessing is
-kappa = (p - 1/K)/(1 - 1/K): no student of these releases can be much better than that.
-
-**Prototypes.** n records vote at r of m prototypes each, with weight 1/sqrt r: n sqrt r votes in m
-cells of the right classes. Pooled over the m/K prototypes of a class, s = n mu sqrt(r/(K m)).
-
-**Neighbours.** T is k: as if all neighbours were of one class, however far away they are.
-
-**Moments.** What all records weigh together against the noise is n mu. Lines were drawn by trying
-(`python -m benchmarks.auto_rule`); there is no kappa.
+`fit` refuses a hopeless run unless `Checks(allow_hopeless=True)`. T voters who agree on one of K
+classes, with noise sigma on Q queries, are s = T sqrt(Q/K)/sigma deviations ahead a class. With
+p = E_z Phi(s + z)^(K - 1), at most kappa = (p - 1/K)/(1 - 1/K) is learned beyond guessing.
 """
 
 from __future__ import annotations
@@ -46,7 +32,7 @@ _ONE_DEVIATION = (0.158655, 0.841345)  # quantiles of a Gaussian
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What public numbers say of a run; all of it is public.
+    """What public numbers predict of a run; all of it is public.
 
     Parameters
     ----------
@@ -55,7 +41,7 @@ class Forecast:
     words : str
         Why, in a sentence with the numbers.
     share : float, optional
-        Of what lies between guessing and being right, the most that the releases can carry, from 0
+        The most that the releases can carry of what lies between guessing and being right, from 0
         to 1; None where only a verdict is known.
     helps : str
         What would make it better.
@@ -78,7 +64,18 @@ class Forecast:
 
     @classmethod
     def of_share(cls, share: float, words: str, helps: str) -> Forecast:
-        """Judge a share of what lies beyond guessing."""
+        """Classify a share of what lies beyond guessing.
+
+        Parameters
+        ----------
+        share, words, helps
+            As in `Forecast`.
+
+        Returns
+        -------
+        Forecast
+            With the verdict.
+        """
         verdict = "hopeless" if share < HOPELESS else "doubtful" if share < DOUBTFUL else "fair"
         return cls(verdict, words, share, helps)
 
@@ -108,20 +105,8 @@ UNDECLARED = no_forecast(
 def chance_of_right(strength: float, n_classes: int) -> float:
     """Return E_z Phi(strength + z)^(classes - 1): the right class is ahead of all others.
 
-    Parameters
-    ----------
-    strength : float
-        By how many deviations of the noise the right class is ahead.
-    n_classes : int
-        How many classes there are.
+    `strength` counts deviations of the noise; the result is 1/classes at 0.
 
-    Returns
-    -------
-    float
-        From 1/classes, at 0, to 1.
-
-    Examples
-    --------
     >>> [round(chance_of_right(s, 10), 2) for s in (0.0, 0.6, 3.0)]
     [0.1, 0.22, 0.9]
     """
@@ -144,25 +129,9 @@ def beyond_guessing(chance: float, n_classes: int) -> float:
 def votes_forecast(
     plans: Sequence[Plan], voters: float, n_classes: int, who: str, helps: str
 ) -> Forecast:
-    """Return what so many voters can say through the noise of these plans.
+    """Return what `voters` who agree can teach through the noise of these plans.
 
-    Parameters
-    ----------
-    plans : sequence of Plan
-        Of mechanisms on votes.
-    voters : float
-        By how many votes the right class is ahead where all is as well as it can be.
-    n_classes : int
-        How many classes there are.
-    who : str
-        What voters are called.
-    helps : str
-        What would make it better.
-
-    Returns
-    -------
-    Forecast
-        From public numbers alone.
+    `who` is what voters are called, `helps` what would make it better.
     """
     squares = sum(_clearness(plan) for plan in plans)
     pooled = voters * math.sqrt(squares / n_classes)
@@ -177,7 +146,7 @@ def votes_forecast(
 
 
 def _clearness(plan: Plan) -> float:
-    """Return answers/sigma^2: how clearly one vote is seen in all answers together."""
+    """Return answers/sigma^2: how clearly one vote shows in all answers together."""
     low, high = plan.mechanism.reading().quantile(np.array(_ONE_DEVIATION))
     return _answers(plan) / max(float(high - low) / 2, 1e-12) ** 2
 
@@ -189,23 +158,9 @@ def _answers(plan: Plan) -> int:
 def table_forecast(
     n_records: int, mu: float, votes: int, n_prototypes: int, n_classes: int
 ) -> Forecast:
-    """Return what a noisy table of votes at prototypes can say.
+    """Return what a noisy table of votes at prototypes can teach.
 
-    Parameters
-    ----------
-    n_records : int
-        Declared.
-    mu : float
-        Of the table.
-    votes : int
-        At how many prototypes a record votes.
-    n_prototypes, n_classes : int
-        The size of the table.
-
-    Returns
-    -------
-    Forecast
-        From public numbers alone.
+    n records vote at r of m prototypes with weight 1/sqrt r: s = n mu sqrt(r/(K m)) a class.
     """
     pooled = n_records * mu * math.sqrt(votes / (n_classes * n_prototypes))
     share = beyond_guessing(chance_of_right(pooled, n_classes), n_classes)
@@ -219,20 +174,7 @@ def table_forecast(
 
 
 def strength_forecast(n_records: int | None, mu: float) -> Forecast:
-    """Return what moments of so many records can say.
-
-    Parameters
-    ----------
-    n_records : int, optional
-        Declared; None where nobody did.
-    mu : float
-        Of the whole budget.
-
-    Returns
-    -------
-    Forecast
-        From public numbers alone.
-    """
+    """Return what moments of a declared number of records can teach; mu of the whole budget."""
     if n_records is None:
         return UNDECLARED
     strength = n_records * mu
@@ -247,28 +189,13 @@ def strength_forecast(n_records: int | None, mu: float) -> Forecast:
 
 
 def strength_within(budget: Budget, classes: int, n_records: int | None) -> Forecast:
-    """Say what a budget lets so many records tell, whatever the classes.
-
-    Parameters
-    ----------
-    budget : Budget
-        All of it is spent on what is learned.
-    classes : int
-        Not looked at.
-    n_records : int or None
-        As declared.
-
-    Returns
-    -------
-    Forecast
-        Public.
-    """
+    """Return `strength_forecast` with all of a budget, whatever the classes."""
     return strength_forecast(n_records, float(gaussian_mu(budget.epsilon, budget.delta)))
 
 
 @dataclass(eq=False, repr=False)
 class JudgedEstimator(RowEstimator):
-    """An estimator of which public numbers tell, before anything is spent, whether it can learn."""
+    """An estimator with a forecast, before anything is spent, of whether it can learn."""
 
     _: KW_ONLY
     checks: Checks | None = None
@@ -287,7 +214,7 @@ class JudgedEstimator(RowEstimator):
             warn(str(forecast), WeakSignal)
 
     def _mu(self) -> float:
-        """Return mu of all that teaches the student."""
+        """Return mu of all that trains the student."""
         return math.sqrt(self._main_share()) / self._gaussian_noise()
 
     def _notes(self) -> list[str]:
@@ -296,25 +223,14 @@ class JudgedEstimator(RowEstimator):
 
 @dataclass(eq=False, repr=False)
 class ForecastEstimator(JudgedEstimator):
-    """One of which a declared number of records tells it."""
+    """One whose forecast needs a declared number of records."""
 
     _: KW_ONLY
     n_records: Count | None = None
 
 
 def declared(model: Any) -> int | None:
-    """Return the number of records that an estimator was told.
-
-    Parameters
-    ----------
-    model : ForecastEstimator
-        Not fitted.
-
-    Returns
-    -------
-    int or None
-        At least 1; None where nothing was declared.
-    """
+    """Return the declared number of records of an estimator, at least 1; None without one."""
     from tacit._checks import at_least
 
     return None if model.n_records is None else at_least(1, n_records=model.n_records)

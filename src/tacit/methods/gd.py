@@ -1,8 +1,6 @@
 """`DescentClassifier`: softmax regression by noisy gradient descent, all records in every step.
 
-No record is sampled: each takes part in all T steps, whose sums have Gaussian noise, and T of them
-compose exactly, mu^2 = T/sigma^2. Nothing hangs on who was drawn, the ledger counts the run exactly
-beside other Gaussian releases. All rows are held in memory: a step is a pass over them.
+Without sampling, T noisy sums compose exactly: mu^2 = T/sigma^2, beside other Gaussian releases.
 """
 
 from __future__ import annotations
@@ -51,80 +49,37 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
 
     Parameters
     ----------
-    epsilon : float
-        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
-        also where a `Ledger` is given: the whole run costs at most this. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
+    epsilon, delta, ledger, allow_overlap, noise
+        As in `PrivateEstimator`: budget, ledger, noise.
     random_state : int, optional
-        Without effect here: weights start at 0, and noise is never seeded. In run.toml: `seed`, at
-        the top.
-    checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
-        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
-        its parts is a key of its own in run.toml.
-    classes : array or str
-        The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
+        No effect: weights start at 0, and noise is never seeded.
+    checks, classes
+        As in `PrivateClassifier`.
     n_records : int or str
         About how many records (with `groups=`: people) there are, a public number that sets steps,
-        rate and, where features leave it open, their size; required. "from_data" counts them, which
-        the statement then says.
+        rate and, where features leave it open, their size; required. "from_data" counts them,
+        which the statement then states.
     noise_multiplier : float, optional
         Deviation of the noise on each sum, in units of what one record can add to it; by default
         chosen from epsilon and delta.
     training : Training, optional
-        `Training(epochs=..., learning_rate=...)`: how it is trained; each of its parts is a key of
-        its own in run.toml. An epoch is a step here, of all records: `batch_size` is left out. By
-        default the steps that n mu bears (20 at 2,000, growing with its root), the clip
-        sqrt(features)/4, a rate of 50/sqrt(features), momentum 0.9, and rates that fall to a
-        fiftieth.
+        `Training(epochs=..., learning_rate=...)`: how it is trained; each of its parts is a key in
+        run.toml. An epoch is one step, of all records: no `batch_size`. By default steps from n mu
+        (20 at 2,000, growing with its root), the clip sqrt(features)/4, a rate of
+        50/sqrt(features), momentum 0.9, and rates that fall to a fiftieth.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on `X_public`; without public
         inputs it must be fitted already, or one of tacit's that learn nothing. None for the inputs
         themselves. In run.toml: "none", "digits" or "images", "bins" (declared columns) or
         "whitened".
 
-    Attributes
-    ----------
-    student_ : NetworkStudent
-        The softmax regression, the model to publish.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
-
     Notes
     -----
-    It needs no public inputs; `X_public`, if given, tells features, centre and scale. Without them,
-    columns are expected to have a mean of about 0 and a size of about 1 by public numbers, or to
-    come out of whitening that public rows have taught.
-
-    Unit: one record, or one person with `groups=`, whose records' mean gradient is clipped as one.
-
-    In run.toml: `method = "gd"`, and a table `[gd]` with `n_records`, `noise_multiplier`,
-    `calibration`, `allow_hopeless`, `features` and the parts of `training`: `clipping`, `clip`,
-    `split`, `optimizer`, `learning_rate`, `decay`, `epochs`, `engine`.
-
-    References
-    ----------
-    `docs/theory/direct.md#all-records-in-every-step`
+    Without `X_public`, which sets features, centre and scale, columns are expected to have mean 0
+    and size 1, about, by public numbers, or to come out of whitening fitted on public rows. All
+    rows are held in memory. Unit: one record, or one person with `groups=`, whose records' mean
+    gradient is clipped as one. In run.toml: `method = "gd"`, table `[gd]`.
+    `docs/theory/direct.md#all-records-in-every-step`.
     """
 
     _: KW_ONLY
@@ -137,7 +92,7 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
     _needs_public: ClassVar[bool] = False
 
     def _recipe_for(self, module: Module, size: int) -> tuple[Recipe, float]:
-        """Return the recipe of steps in which all records take part, from public numbers alone."""
+        """Return the recipe of steps of all records, from public numbers alone."""
         training = self._settings("training").get_params()
         del training["batch_size"]
         del training["epochs"]
@@ -150,7 +105,7 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
         return Recipe(steps=int(epochs), lot=float(size), **training), 1.0
 
     def _steps_of(self, size: int) -> float:
-        """Return how many steps there are: as asked for, or as many as the strength bears."""
+        """Return how many steps there are: as set, or by the strength n mu."""
         asked: float | None = self._settings("training").epochs
         if asked:
             return asked
@@ -161,7 +116,7 @@ class DescentClassifier(NoisyTrainingEstimator, PrivateClassifier, JudgedEstimat
         return steps
 
     def _learn(self, private: PrivateRecords, task: Task, outside: Any) -> None:
-        """Train on the private rows; public inputs, if given, tell features, centre and scale."""
+        """Train on the private rows; public inputs, if given, set features, centre and scale."""
         n_features, n_classes = private.rows.shape[1], task.n_classes or 0
         self._judge(self._foreseen())
         view = self._view()

@@ -1,11 +1,8 @@
 """Private neighbours: the private records themselves answer, without training.
 
-The k nearest private records, in a public feature space, of a Poisson sample of them speak; a
-mechanism releases what they say, with noise, through a ledger. Either a student learns from such
-releases on public inputs, and nothing private is left in the object, or the records stay in it and
-`answer` pays for every question until the budget refuses (docs/theory/private-knn.md). They say
-classes (`PrivateKNNClassifier`), numbers (`PrivateKNNRegressor`) or several labels at once
-(`PrivateKNNMultiLabelClassifier`).
+The k nearest private records, in a public feature space, of a Poisson sample vote, and a mechanism
+releases the noisy result (docs/theory/private-knn.md). A student learns from releases on public
+inputs, or the records stay in the object and `answer` pays for every query.
 """
 
 from __future__ import annotations
@@ -107,12 +104,12 @@ class LearnedView:
     student: Any
 
     def fit(self, X: NDArray[Any]) -> LearnedView:
-        """Learn nothing more."""
+        """Do nothing: it is fitted."""
         del X
         return self
 
     def transform(self, X: NDArray[Any]) -> Floats:
-        """Return what the student makes of the inputs."""
+        """Return the student's representation of the inputs."""
         return np.asarray(self.student.represent(X), dtype=np.float64)
 
     def __sklearn_clone__(self) -> LearnedView:
@@ -121,11 +118,7 @@ class LearnedView:
 
 @dataclass(eq=False, repr=False)
 class PrivateNeighbours(RowEstimator):
-    """Fit, answer and statement; a subclass says what neighbours say and how it is released.
-
-    With `X_public`, `fit` trains a student and drops the private rows. Without, they stay in this
-    object, which then cannot be pickled, and only `answer` works.
-    """
+    """Fit, answer and statement; a subclass defines the neighbours' targets and the mechanism."""
 
     student: Student = None
     _: KW_ONLY
@@ -148,12 +141,12 @@ class PrivateNeighbours(RowEstimator):
     def _plan(self, asked: Neighbourly, queries: int, *, listed: bool) -> Plan:
         """Return the plan that spends the budget, from public information alone.
 
-        `listed`: the student's run is priced as one list; otherwise each answer is paid as it
-        comes, and the noise has to be larger.
+        `listed`: the student's run is priced as one list; otherwise each answer is paid by itself,
+        and the noise has to be larger.
         """
 
     def _foresee(self, plans: list[Plan], asked: Neighbourly) -> None:
-        """Refuse, from public numbers alone, what cannot learn; nothing is known of numbers."""
+        """Refuse, from public numbers alone, what cannot learn; no forecast for numbers."""
 
     @abstractmethod
     def _train_student(self, student: Any, outside: NDArray[Any]) -> Any:
@@ -161,7 +154,7 @@ class PrivateNeighbours(RowEstimator):
 
     @abstractmethod
     def _answers(self, release: Release) -> Any:
-        """Return what one release answers."""
+        """Return the answers in one release."""
 
     def _learn(self, private: AnyRecords, task: Task, outside: Any) -> None:
         asked = self._asking(private.by_person, task.n_classes)
@@ -179,7 +172,7 @@ class PrivateNeighbours(RowEstimator):
     def _become(self, state: dict[str, Any]) -> None:
         """Take a new fit's state; leave nothing of an earlier one, above all no private records.
 
-        An answer that was begun is finished first: its records, ledger and classes are one fit's.
+        A started answer is finished first: its records, ledger and classes are of one fit.
         """
         with self._turns.lock:
             self._fit_faults = self._faults_with(state["ledger_"])
@@ -198,7 +191,7 @@ class PrivateNeighbours(RowEstimator):
             self.__dict__.update(state)
 
     def _faults_with(self, ledger: Ledger) -> tuple[str, ...]:
-        """Return what this fit asks for, and what one before it did that no answer has written."""
+        """Return this fit's caveats, and those of one before it that no answer has written."""
         unwritten: tuple[str, ...] = ()
         if hasattr(self, "ledger_") and self.ledger_.origin == ledger.origin:
             written = ledger.statement().warnings
@@ -223,7 +216,7 @@ class PrivateNeighbours(RowEstimator):
     def _teach(
         self, private: AnyRecords, asked: Neighbourly, outside: NDArray[Any], task: Task
     ) -> None:
-        """Ask public inputs round by round, each student from all releases so far.
+        """Query public inputs round by round, each student trained on all releases so far.
 
         From the second on, in the last student's space. From the first release on nothing is
         refused because of a private row.
@@ -257,10 +250,10 @@ class PrivateNeighbours(RowEstimator):
         self._finish(private, outside)
 
     def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
-        """Do what comes behind the student; `private` has raw rows."""
+        """Do what follows the student; `private` has raw rows."""
 
     def _check_student(self, rounds: int) -> None:
-        """Refuse, before anything is spent, a student that could not learn or be looked through."""
+        """Refuse, before anything is spent, a student that cannot learn or serve as features."""
         student = self._new_student()
         if rounds > 1 and not hasattr(student, "represent"):
             raise InvalidArgument(
@@ -269,7 +262,7 @@ class PrivateNeighbours(RowEstimator):
             )
 
     def _choose(self, space: PublicSpace, outside: NDArray[Any]) -> Integers:
-        """Return the public rows to ask in a round, chosen from public inputs alone."""
+        """Return the public rows to query in a round, chosen from public inputs alone."""
         asked = self._settings("queries")
         if asked.rounds > 1 and not isinstance(asked.strategy, str):
             raise InvalidArgument(
@@ -301,7 +294,7 @@ class PrivateNeighbours(RowEstimator):
 
     @property
     def statement_(self) -> Statement:
-        """What may be said of all that was released so far, and of what the next answer adds."""
+        """What may be claimed of all that was released so far, and what the next answer adds."""
         said = super().statement_
         return replace(said, warnings=tuple(dict.fromkeys([*said.warnings, *self._fit_faults])))
 
@@ -310,9 +303,8 @@ class PrivateNeighbours(RowEstimator):
 
         Parameters
         ----------
-        X : array or frame of shape (questions, features), or TableStream
-            Public inputs with the columns of the fit, declared as there, which was one without
-            `X_public`. Each is paid for.
+        X : array or frame of shape (queries, features), or TableStream
+            Public inputs with the columns of the fit, which had no `X_public`. Each is paid for.
 
         Returns
         -------
@@ -327,13 +319,13 @@ class PrivateNeighbours(RowEstimator):
 
         Notes
         -----
-        Threads take turns: each answer has its own entry, and the next begins when it is done. A
-        question that still waits when `fit` is called again is refused, and costs nothing.
+        Threads take turns: each answer has its own entry. A query still waiting when `fit` is
+        called again is refused, and costs nothing.
         """
         return self._answered(self._ready(), X)
 
     def _answered(self, index: RecordIndex, X: ArrayLike) -> Any:
-        """Let records answer when their turn comes, if they are still those of this object."""
+        """Let the records answer when their turn comes, if they are still those of this object."""
         with self._turns.lock:
             if self.__dict__.get("_index") is not index:
                 raise InvalidArgument(
@@ -347,34 +339,16 @@ class PrivateNeighbours(RowEstimator):
             return self._answers(self._release(plan, index, inputs, purpose))
 
     async def answer_async(self, X: ArrayLike) -> Any:
-        """Answer as `answer` does, while the event loop goes on with something else.
+        """Answer as `answer` does, without blocking the event loop.
 
-        Parameters
-        ----------
-        X : array of shape (questions, features)
-            As for `answer`; each row is paid for.
-
-        Returns
-        -------
-        array
-            As of `answer`. Public.
-
-        Raises
-        ------
-        BudgetExceeded
-            With nothing spent or released, once the ledger refuses.
-
-        Notes
-        -----
-        Questions wait in one queue, and a thread of this object's own answers them one after the
-        other. A task that is cancelled while it waits costs nothing. Once its answer was begun, it
-        is finished and stays paid for, whether or not somebody still waits: giving up loses the
-        answer, never the charge, and asking again pays again, with fresh noise.
+        Queries wait in one queue, for one thread. A task cancelled while it waits costs nothing; a
+        started answer is finished and stays paid for: cancelling loses the answer, never the
+        charge, and a new query pays again, with fresh noise.
         """
         return await self._turns.taken(partial(self._answered, self._ready(), X))
 
     def _ready(self) -> RecordIndex:
-        """Return the records that answer; refuse where none were kept."""
+        """Return the records that answer; refuse where none are held."""
         check_is_fitted(self, "ledger_")
         if not hasattr(self, "_index"):
             raise InvalidArgument(
@@ -402,43 +376,23 @@ class PrivateKNNClassifier(ToldByVotes, PrivateNeighbours, JudgedEstimator):
     student : student, optional
         `CombinedStudent()` by default; it sees public inputs and releases only. In run.toml:
         "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
-    epsilon : float
-        Epsilon of the worst-case budget. Unless `mechanism` has its own, it sets the noise, also
-        where a `Ledger` is given: all releases of a fit cost at most this together. In run.toml:
-        `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the choice of queries, never noise. In run.toml: `seed`, at the top.
-    checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
-        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
-        its parts is a key of its own in run.toml.
+    epsilon, delta, ledger, allow_overlap, noise, random_state, checks
+        As in `PrivateClassifier`: budget, ledger, noise, seed, checks.
     k : int
-        How many neighbours vote on a question; public, never tuned on private records.
+        How many neighbours vote on a query; public, never tuned on private records.
     sampling_rate : float
-        Each unit takes part in each question with this probability, in (0, 1]; 1 (default) means
-        always, and then the exact Gaussian accountant applies.
+        Chance of each unit to take part in a query, in (0, 1]; 1 (default) is without sampling,
+        with the exact Gaussian accountant.
     queries : int or Queries
         How many public inputs are labelled, or, without public inputs, for how many answers the
-        noise is planned; or `Queries(100, strategy=..., rounds=...)`: 2 or more rounds ask again,
-        among neighbours in the representation that the last student learned. The budget is split
-        evenly, in one ledger. In run.toml: `queries`, `strategy` and `rounds`.
+        noise is planned; or `Queries(100, strategy=..., rounds=...)`: from the second round on
+        neighbours are those in the last student's representation. The budget is split evenly, in
+        one ledger. In run.toml: `queries`, `strategy` and `rounds`.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
         inputs themselves. Without `X_public` it must be fitted already, or one of tacit's that
-        learn nothing. In run.toml: "none", "digits" or "images",
-        "bins" (declared columns) or "whitened".
+        learn nothing. In run.toml: "none", "digits" or "images", "bins" (declared columns) or
+        "whitened".
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs; without them it is required.
@@ -446,60 +400,37 @@ class PrivateKNNClassifier(ToldByVotes, PrivateNeighbours, JudgedEstimator):
         With `groups=`, how many of a person's records may be neighbours of one query: its nearest
         ones. The noise grows with it, so 1 is the default.
     classes : array or str
-        The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
+        As in `PrivateClassifier`.
     mechanism : str or Mechanism
         "sampled-votes" (default: the noisy histogram), "sampled-max" (its noisy plurality) or
         "noisy-screening" (only where enough neighbours agree), whose noise is chosen so that
-        `queries` questions cost at most epsilon; or, in Python, a mechanism with its own noise and
-        the same k, rate and votes.
+        `queries` cost at most epsilon; or, in Python, a mechanism with its own noise and the same
+        k, rate and votes.
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
     score_shift_ : Shift or None
-        Whether that table has the scores of public inputs that were not asked (`ShiftWarning` if it
-        has not); None without `calibration`, or with fewer than 100 of these.
+        Whether the noisy table of scores differs from those of public inputs that were not queried
+        (`ShiftWarning`); None without `calibration`, or with fewer than 100 of these.
     releases_ : list of Release
         The noisy votes or labels, one release a round.
     queries_ : array of int
-        The rows of `X_public` that were asked, round after round.
+        The rows of `X_public` that were queried, round after round.
     posteriors_ : list of arrays of shape (queries, classes)
-        What each release says of the classes of its queries; the student learned from these.
+        The classes' posteriors after each release, from which the student learned.
     signal_ : Signal or None
-        Whether the releases show that anything was learned (`WeakSignal` if they do not); None with
+        Whether the releases show that anything was learned (`WeakSignal` if not); None with
         another student than the default one.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
 
     Notes
     -----
-    With `X_public`, `fit` trains a student and drops the private rows: `student_`, `queries_` and
-    `releases_` are there. Without, the rows stay in this object, which then cannot be pickled, and
-    only `answer` works; it pays for each answer.
-
-    `answer` returns one label per row; a row that noisy screening left unanswered is masked.
-
-    Unit: one record, or one person with `groups=`, of which `votes_per_unit` records may speak.
-    Features, `radius` and k must be public: chosen on private records they break the claim. The
-    time that an answer takes is not protected.
-
-    In run.toml: `method = "knn"`, and a table `[knn]` with `allow_hopeless`,
-    `student`, `k`, `sampling_rate`, `queries`, `strategy`, `rounds`, `features`, `radius`,
-    `votes_per_unit`, `calibration` and `mechanism`. A run has public inputs always.
-
-    References
-    ----------
-    Private-kNN (2020), as corrected in `docs/theory/private-knn.md`
+    With `X_public`, `fit` trains a student and drops the private rows. Without, the rows stay in
+    this object, which then cannot be pickled, and only `answer` works: one label per row, paid for
+    each time. Features, `radius` and k must be public: chosen on private records they break the
+    claim. The time that an answer takes is not protected. Unit: one record, or one person with
+    `groups=`, of which `votes_per_unit` records may vote. In run.toml: `method = "knn"`, table
+    `[knn]`; always with public inputs. Private-kNN (2020), as corrected in
+    `docs/theory/private-knn.md`.
     """
 
     _: KW_ONLY
@@ -558,7 +489,7 @@ class PrivateKNNClassifier(ToldByVotes, PrivateNeighbours, JudgedEstimator):
 def class_plan(name: str, asked: Neighbourly, queries: int, noise: float, *, capped: bool) -> Plan:
     """Return the plan of a mechanism by its name.
 
-    Screening splits what is spent between checks and answers as if every record took part.
+    Screening splits the budget between checks and answers as if without sampling.
     """
     one_of(*MECHANISMS, mechanism=name)
     if name != "noisy-screening":
@@ -608,87 +539,36 @@ class PrivateKNNRegressor(PrivateRegressor, PrivateNeighbours):
     ----------
     student : student, optional
         `ValueStudent()` by default; it sees public inputs and releases only.
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the choice of queries, never noise. In run.toml: `seed`, at the top.
-    k : int
-        How many neighbours speak on a question; public, never tuned on private records.
-    sampling_rate : float
-        Each unit takes part in each question with this probability, in (0, 1]; 1 (default) means
-        always, and then, for the mean, the exact Gaussian accountant applies.
-    queries : int or Queries
-        How many public inputs are labelled, or, without public inputs, for how many answers the
-        noise is planned; or `Queries(100, strategy=..., rounds=...)`: 2 or more rounds ask again,
-        among neighbours in the representation that the last student learned. The budget is split
-        evenly, in one ledger.
-    features : transformer, optional
-        A public one for private and public inputs alike, fitted on public inputs; None for the
-        inputs themselves. Without `X_public` it must be fitted already, or one of tacit's that
-        learn nothing.
-    radius : float, optional
-        The public norm within which features are compared exactly: longer vectors are scaled down
-        to it. By default the largest norm among the public inputs; without them it is required.
-    votes_per_unit : int
-        With `groups=`, how many of a person's records may be neighbours of one query: its nearest
-        ones. The noise grows with it, so 1 is the default.
+    epsilon, delta, ledger, allow_overlap, noise, random_state
+        As in `PrivateEstimator`: budget, ledger, noise, seed.
+    k, sampling_rate, queries, features, radius, votes_per_unit
+        As in `PrivateKNNClassifier`.
     target_range : pair of float
-        (low, high), public bounds to which y is clipped. Required: read off the private numbers
+        (low, high), public bounds to which y is clipped. Required: taken from the private numbers
         they would break the claim. The closer they are, the less noise.
     statistic : str
         "mean" (default), with noise of at least (high - low)/k, or "median", by the exponential
-        mechanism on a grid. Noise is chosen so that `queries` questions cost at most epsilon.
+        mechanism on a grid. Noise is chosen so that `queries` cost at most epsilon.
     grid_points : int
-        For the median: how many evenly spaced points from low to high it is chosen from, 2 at
-        least.
+        For the median: from how many evenly spaced points from low to high, at least 2, it is
+        chosen.
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
     bounds_ : tuple of float
         The bounds of `target_range`, within which predictions stay.
     releases_ : list of Release
         The noisy numbers, one release a round.
     queries_ : array of int
-        The rows of `X_public` that were asked, round after round.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
+        The rows of `X_public` that were queried, round after round.
 
     Notes
     -----
-    With `X_public`, `fit` trains a student and drops the private rows: `student_`, `queries_` and
-    `releases_` are there. Without, the rows stay in this object, which then cannot be pickled, and
-    only `answer` works; it pays for each answer.
-
-    Unit: one record, or one person with `groups=`, of which `votes_per_unit` records may speak.
-    Features, `radius` and k must be public: chosen on private records they break the claim. The
-    time that an answer takes is not protected.
-
-    In run.toml: `method = "knn"` where `[data.options]` declares `target_range`, and a table
-    `[knn]` with `k`, `sampling_rate`, `queries`, `strategy`, `rounds`, `features`, `radius`,
-    `votes_per_unit`, `statistic` and `grid_points`.
-
-    References
-    ----------
-    `docs/theory/private-knn.md#numbers`
+    With and without `X_public` as `PrivateKNNClassifier`. Features, `radius` and k must be public:
+    chosen on private records they break the claim. The time that an answer takes is not protected.
+    Unit: one record, or one person with `groups=`, of which `votes_per_unit` records may take
+    part. In run.toml: `method = "knn"` where `[data.options]` declares `target_range`, table
+    `[knn]`. `docs/theory/private-knn.md#numbers`.
     """
 
     _: KW_ONLY
@@ -731,90 +611,38 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
     ----------
     student : student, optional
         `ValueStudent()` by default; it learns the noisy shares of neighbours with each label.
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the choice of queries, never noise. In run.toml: `seed`, at the top.
-    k : int
-        How many neighbours vote on a question; public, never tuned on private records.
-    sampling_rate : float
-        Each unit takes part in each question with this probability, in (0, 1]; 1 (default) means
-        always, and then the exact Gaussian accountant applies.
-    queries : int or Queries
-        How many public inputs are labelled, or, without public inputs, for how many answers the
-        noise is planned; or `Queries(100, strategy=..., rounds=...)`: 2 or more rounds ask again,
-        among neighbours in the representation that the last student learned. The budget is split
-        evenly, in one ledger.
-    features : transformer, optional
-        A public one for private and public inputs alike, fitted on public inputs; None for the
-        inputs themselves. Without `X_public` it must be fitted already, or one of tacit's that
-        learn nothing.
-    radius : float, optional
-        The public norm within which features are compared exactly: longer vectors are scaled down
-        to it. By default the largest norm among the public inputs; without them it is required.
-    votes_per_unit : int
-        With `groups=`, how many of a person's records may be neighbours of one query: its nearest
-        ones. The noise grows with it, so 1 is the default.
+    epsilon, delta, ledger, allow_overlap, noise, random_state
+        As in `PrivateEstimator`: budget, ledger, noise, seed.
+    k, sampling_rate, queries, features, radius, votes_per_unit
+        As in `PrivateKNNClassifier`.
     labels : list of str, or int
         The public names of the labels, or how many there are; required.
     clip : tuple of str and float
-        (norm, tau), ("l2", 1.0) by default. For tau labels a record may count in full; one with
-        more counts less for each. The noise grows as the square root of tau. "l2" keeps more of
-        such a record than "l1", the paper's tau-approximation, at the same price.
+        (norm, tau), ("l2", 1.0) by default. A record with up to tau labels counts in full; with
+        more, less for each. The noise grows as the square root of tau. "l2" leaves more of such a
+        record than "l1", the paper's tau-approximation, at the same price.
     threshold : float, list of float or str
-        The public share of k, in (0, 1], that a label's clipped, noisy count must reach, or one for
-        each label; or "matched": each label is predicted for as many public inputs as the student's
-        shares add up to, which suits neighbourhoods so large that no label reaches a half, and
-        needs `X_public`.
+        The public share of k, in (0, 1], that a label's clipped, noisy count must reach, or one
+        for each label; or "matched": each label is predicted for as many public inputs as the
+        student's shares add up to, for large neighbourhoods; needs `X_public`.
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
     labels_ : array of shape (labels,)
         Their names, or 0, 1, 2 and so on: the columns of predictions.
     thresholds_ : array of shape (labels,)
-        The share that a label must reach; where they are matched, those that the student's shares
-        told.
+        The share that a label must reach; where matched, from the student's shares.
     releases_ : list of Release
         The noisy counts, one release a round.
     queries_ : array of int
-        The rows of `X_public` that were asked, round after round.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
+        The rows of `X_public` that were queried, round after round.
 
     Notes
     -----
-    With `X_public`, `fit` trains a student and drops the private rows: `student_`, `queries_` and
-    `releases_` are there. Without, the rows stay in this object, which then cannot be pickled, and
-    only `answer` works; it pays for each answer.
-
-    Unit: one record, or one person with `groups=`, of which `votes_per_unit` records may speak.
-    Features, `radius` and k must be public: chosen on private records they break the claim. The
-    time that an answer takes is not protected.
-
-    For Python alone: run.toml has no table for it.
-
-    References
-    ----------
-    `docs/theory/private-knn.md#several-labels`
+    With and without `X_public` as `PrivateKNNClassifier`. Features, `radius` and k must be public:
+    chosen on private records they break the claim. The time that an answer takes is not protected.
+    Unit: one record, or one person with `groups=`, of which `votes_per_unit` records may vote. For
+    Python alone. `docs/theory/private-knn.md#several-labels`.
     """
 
     _streams: ClassVar[bool] = False  # a table has one column of targets
@@ -890,7 +718,7 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         Parameters
         ----------
         X : array of shape (rows, features)
-            Inputs with the columns of the fit. Nothing is charged for them.
+            Inputs with the columns of the fit, free of charge.
 
         Returns
         -------
@@ -906,7 +734,7 @@ class PrivateKNNMultiLabelClassifier(ClassifierMixin, PrivateNeighbours):  # typ
         Parameters
         ----------
         X : array of shape (rows, features)
-            Inputs with the columns of the fit. Nothing is charged for them.
+            Inputs with the columns of the fit.
 
         Returns
         -------
@@ -968,7 +796,7 @@ _TABLE_NEIGHBOURS = 0.005
 
 
 def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Private neighbours, all of them present in every query."""
+    """Private neighbours without sampling."""
     shared = common(facts, epsilon, delta, seed)
     if facts.kind == "table":
         return PrivateKNNClassifier(

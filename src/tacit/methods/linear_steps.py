@@ -1,11 +1,8 @@
-"""One rule for softmax regressions that learn in noisy steps, of all records or of samples of them.
+"""One rule for softmax regressions that learn in noisy steps, of all records or of samples.
 
-Everything follows from public numbers: how many features a row has, and the strength n mu with a
-declared n. Features that `PublicFrame` has centred and scaled have rows of length sqrt d. A clip
-of a quarter of that lets every row whose label is likelier than about 0.8 say what it has to say,
-and all others equally much: less noise than a larger one needs, and no row that is simply wrong has
-the last word. It was made on the training parts of Fashion-MNIST and MNIST
-(`python -m benchmarks.linear_choices`).
+Everything follows from the number d of features, scaled to rows of length sqrt d, and n mu with a
+declared n. A clip of a quarter of that length needs less noise and bounds wrong rows
+(`python -m benchmarks.linear_choices`, on training parts of Fashion-MNIST and MNIST).
 """
 
 from __future__ import annotations
@@ -25,26 +22,10 @@ LINEAR = Training(clipping="flat", split="minimal", optimizer="momentum", decay=
 
 
 def steps_borne(known: float) -> int:
-    """Return how many steps a strength n mu bears: 20 at 2,000, growing with its root.
+    """Return the number of steps for a strength n mu: 20 at 2,000, growing with its root, 2 to 200.
 
-    Parameters
-    ----------
-    known : float
-        n mu, from a declared number of records.
+    n is declared. Each step adds noise to all; chosen on the training part of Fashion-MNIST.
 
-    Returns
-    -------
-    int
-        From 2 to 200.
-
-    Notes
-    -----
-    Each step more adds noise to all of them, and fits what fewer leave; chosen on the training part
-    of Fashion-MNIST. Samples of a rate q leave about the noise of all records in as many steps, at
-    q times the cost: noise q sqrt(T)/mu on a sum of q n records.
-
-    Examples
-    --------
     >>> steps_borne(2000.0), steps_borne(32_000.0)
     (20, 80)
     """
@@ -53,17 +34,9 @@ def steps_borne(known: float) -> int:
 
 
 def clip_and_rate(module: Any) -> tuple[float, float]:
-    """Return clip and learning rate for one linear layer in its first state.
+    """Return clip and learning rate for a chain that starts with a linear layer of d features.
 
-    Parameters
-    ----------
-    module : torch module
-        A chain that starts with the layer.
-
-    Returns
-    -------
-    tuple of float
-        sqrt(d)/4 and, in units of that clip, 50/sqrt(d) for d features. Public.
+    sqrt(d)/4 and, in units of that clip, 50/sqrt(d). Public.
     """
     root = math.sqrt(module[0].in_features)
     return root * _SHARE, _REACH / root

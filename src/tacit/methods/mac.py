@@ -1,12 +1,8 @@
 """`MACClassifier` and `MACAutoencoder`: DP-MAC, networks trained layer by layer with noisy steps.
 
-Harder, Köhler, Welling and Park 2018, corrected (docs/theory/direct.md). Each
-example's auxiliary coordinates cut a deep network into layers whose gradients are bounded by
-themselves. `DPSGDClassifier(training=Training(clipping="per-layer"))` is the same without
-coordinates, and many times quicker.
-
-The whole run, with the histogram of thresholds if there is one, is priced before it starts.
-Everything before and after is that of the other estimators that train in noisy steps.
+Harder, Köhler, Welling and Park 2018, corrected (docs/theory/direct.md): each example's auxiliary
+coordinates cut a network into layers with gradients bounded by themselves. DP-SGD with
+`Training(clipping="per-layer")` is the same without coordinates, and many times quicker.
 """
 
 from __future__ import annotations
@@ -90,7 +86,7 @@ _BY_ORDER = {
 
 
 class MACPlan(NamedTuple):
-    """All that shapes a run, from public numbers."""
+    """All that defines a run, from public numbers."""
 
     recipe: Recipe
     network: AuxiliaryCoordinates
@@ -101,7 +97,7 @@ class MACPlan(NamedTuple):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class MACSteps(Parameters):
-    """What DP-MAC has beside `Training`; what is None is the default.
+    """Settings of DP-MAC beside `Training`; None is the default.
 
     Parameters
     ----------
@@ -122,18 +118,9 @@ class MACSteps(Parameters):
 
     Notes
     -----
-    `Training(learning_rate=...)` is Adam's in first order, by default 3/sqrt(steps x inputs) for
-    each layer (of an autoencoder 1/sqrt(steps x inputs)), which makes up for how many steps there
-    are and how many inputs move an output; in second order it is the part of the solved step that
-    is taken, 1 by default. All of it follows from widths and declared sizes, nothing from private
-    records.
-
-    One argument in Python, `steps=MACSteps(...)`; in the table `[mac]` of run.toml each part is a
-    key.
-
-    References
-    ----------
-    `docs/theory/direct.md#coordinates-of-dp-mac`, `docs/theory/direct.md#thresholds`
+    Adam's default rate in first order is 3/sqrt(steps x inputs) for each layer (of an autoencoder
+    1/sqrt(steps x inputs)), from widths and declared sizes alone
+    (`docs/theory/direct.md#coordinates-of-dp-mac`, `docs/theory/direct.md#thresholds`).
     """
 
     z_steps: CountOrZero | None = None
@@ -149,7 +136,7 @@ _BY_RULE: dict[str, Any] = {**TRAINING.get_params(), **dict.fromkeys(("clip", "l
 
 @dataclass(eq=False, repr=False)
 class MACTraining(NoisyTrainingEstimator):
-    """Recipe, thresholds, price and run of DP-MAC; a subclass says what the network is for."""
+    """Recipe, thresholds, price and run of DP-MAC; a subclass defines the network."""
 
     _objective: ClassVar[str]
     _rate: ClassVar[float]
@@ -174,7 +161,7 @@ class MACTraining(NoisyTrainingEstimator):
         return self.training is not None and self.training.learning_rate is not None
 
     def _recipe(self, size: int) -> tuple[Recipe, float]:
-        """Return the recipe and the sampling rate; a rate by rule falls with the steps."""
+        """Return the recipe and the sampling rate; a default rate falls with the steps."""
         recipe, rate = super()._recipe(size)
         if self._has_own_rate() or self._settings("steps").order == 2:
             return recipe, rate
@@ -228,7 +215,7 @@ class MACTraining(NoisyTrainingEstimator):
         return run
 
     def _advice(self, run: MACPlan) -> str | None:
-        """Return what to set where the defaults were seen to fall behind; from public numbers."""
+        """Return advice where the defaults were seen to fall behind; from public numbers."""
         if run.order == 2:
             mechanism: Any = run.plans[-1].mechanism
             shares = run.blocks.shares[len(run.network.sizes) :]
@@ -255,7 +242,7 @@ class MACTraining(NoisyTrainingEstimator):
     def _find_thresholds(
         self, module: Module, public: MACPlan, ledger: Ledger, examples: PrivateExamples
     ) -> tuple[float, ...]:
-        """Return T_k, from a histogram that is released where the plans have one."""
+        """Return T_k, from a released histogram where the plans have one."""
         layers = len(public.network.sizes)
         if len(public.plans) == 1:
             return (public.recipe.clip,) * layers
@@ -306,33 +293,11 @@ class MACClassifier(MACTraining, DPSGDClassifier):
     ----------
     hidden : tuple of int
         Widths of the hidden layers, (300, 100) by default. In run.toml: a list.
-    epsilon : float
-        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
-        also where a `Ledger` is given: the whole run, with its histogram, costs at most this. In
-        run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
-    checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be. In
-        run.toml: `calibration`. There is no forecast to overrule.
-    classes : array or str
-        The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
+    epsilon, delta, ledger, allow_overlap, noise, random_state, checks, classes
+        As in `PrivateClassifier`: budget, ledger, noise, seed, checks, label set.
     n_records : int or str
         About how many records (with `groups=`: people) there are, a public number that sets rate
-        and steps; required. "from_data" counts them, which the statement then says.
+        and steps; required. "from_data" counts them, which the statement then states.
     noise_multiplier : float, optional
         Deviation of the noise on each sum, in units of what one record can add to it; by default
         chosen from epsilon and delta.
@@ -345,42 +310,23 @@ class MACClassifier(MACTraining, DPSGDClassifier):
     features : transformer, optional
         A public one for private and public inputs alike, fitted on `X_public`; without public
         inputs it must be fitted already, or one of tacit's that learn nothing. None for the inputs
-        themselves. In run.toml: "none", "digits" or "images",
-        "bins" (declared columns) or "whitened".
+        themselves. In run.toml: "none", "digits" or "images", "bins" (declared columns) or
+        "whitened".
     steps : MACSteps, optional
         `MACSteps(z_steps=..., z_rate=...)`: auxiliary coordinates, thresholds, order; each of its
-        parts is a key of its own in run.toml.
+        parts is a key in run.toml.
 
     Attributes
     ----------
-    student_ : NetworkStudent
-        The trained network, the model to publish.
     thresholds_ : tuple of float
         The length to which each layer's gradient was clipped; public.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
 
     Notes
     -----
-    It needs no public inputs; `X_public`, if given, tells features, centre and scale.
-
-    Unit: one record, or one person with `groups=`, who says the mean of what the records say.
-
-    In run.toml: `method = "mac"`, and a table `[mac]` with `hidden`, `n_records`,
-    `noise_multiplier`, `calibration`, `activation`, `features`, the parts of `steps` and those of
-    `training` but `clipping` and `engine`.
-
-    References
-    ----------
-    Harder, Köhler, Welling and Park 2018, corrected; `docs/theory/direct.md#coordinates-of-dp-mac`
+    `X_public`, if given, sets features, centre and scale. Unit: one record, or one person with
+    `groups=`, who contributes the mean of the records' contributions. In run.toml: `method =
+    "mac"`, table `[mac]`. Harder, Köhler, Welling and Park 2018, corrected;
+    `docs/theory/direct.md#coordinates-of-dp-mac`.
     """
 
     module: Any = field(init=False, default=None)
@@ -402,35 +348,13 @@ class MACAutoencoder(MACTraining, DPSGDAutoencoder):
     Parameters
     ----------
     hidden : tuple of int
-        Widths of the layers between input and output, one at least; the narrowest one is the code.
-    epsilon : float
-        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
-        also where a `Ledger` is given: the whole run, with its histogram, costs at most this. In
-        run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
-    n_records : int or str
-        About how many records (with `groups=`: people) there are, a public number that sets rate
-        and steps; required. "from_data" counts them, which the statement then says.
-    noise_multiplier : float, optional
-        Deviation of the noise on each sum, in units of what one record can add to it; by default
-        chosen from epsilon and delta.
+        Widths of the layers between input and output, at least one; the narrowest is the code.
+    epsilon, delta, ledger, allow_overlap, noise, random_state
+        As in `PrivateEstimator`: budget, ledger, noise, seed.
+    n_records, noise_multiplier
+        As in `MACClassifier`.
     training : Training, optional
-        `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained, by default in
-        50 epochs and lots of 500, clip and rate by the rule of `MACSteps`; clipping is per layer,
-        and the engine DP-MAC's own.
+        As in `MACClassifier`, by default 50 epochs and lots of 500.
     activation : str
         "tanh" (default), "relu" or "softplus", after each hidden layer.
     steps : MACSteps, optional
@@ -438,30 +362,15 @@ class MACAutoencoder(MACTraining, DPSGDAutoencoder):
 
     Attributes
     ----------
-    student_ : ReconstructionStudent
-        The trained network, the model to publish.
     thresholds_ : tuple of float
         The length to which each layer's gradient was clipped; public.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
 
     Notes
     -----
-    `transform` encodes, `inverse_transform` decodes, `reconstruct` does both: post-processing of
-    the release, free of charge. It needs no public inputs; `X_public`, if given, tells centre and
-    scale.
-
-    Unit: one record, or one person with `groups=`, who says the mean of what the records say.
-
-    For Python alone: run.toml has no table for it.
-
-    References
-    ----------
-    Harder, Köhler, Welling and Park 2018, corrected; `docs/theory/direct.md#coordinates-of-dp-mac`
+    `transform` encodes, `inverse_transform` decodes, `reconstruct` does both, free of charge;
+    `X_public`, if given, sets centre and scale. Unit: one record, or one person with `groups=`,
+    who contributes the mean of the records' contributions. For Python alone. Harder, Köhler,
+    Welling and Park 2018, corrected; `docs/theory/direct.md#coordinates-of-dp-mac`.
     """
 
     _objective: ClassVar[str] = "squares"
@@ -475,7 +384,7 @@ class MACAutoencoder(MACTraining, DPSGDAutoencoder):
 
 
 def _compared(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Auxiliary coordinates cut the network into layers; each is trained by noisy steps."""
+    """DP-MAC in a comparison."""
     shared = common(facts, epsilon, delta, seed)
     steps = MACSteps(z_steps=6, z_rate=0.03)
     return MACClassifier(steps=steps, **compared_steps(facts), **shared)

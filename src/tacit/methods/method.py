@@ -1,11 +1,8 @@
-"""What tacit knows of a method beside its estimator: its rule in a comparison, plan and pictures.
+"""What tacit knows of a method beside its estimator: its rule in a comparison, plan and figures.
 
-`METHOD` at the end of a method's module, and one line of `tacit._registry`, are all that a method
-needs: its table in run.toml is the constructor's signature (`settings`).
-
-The rules of a comparison rest on public facts of a task alone. What votes and noise have in common
-is `strength` = n mu: how many standard deviations of noise all private records weigh together, mu
-being that of the exact Gaussian curve at (epsilon, delta).
+`METHOD` at the end of a method's module and one line of `tacit._registry` make a method; its table
+in run.toml is the constructor's signature (`settings`). The rules of a comparison use public facts
+alone, above all n mu, mu that of the exact Gaussian curve at (epsilon, delta).
 """
 
 from __future__ import annotations
@@ -56,9 +53,9 @@ class Facts:
     image_shape : tuple of int, optional
         Height and width, where inputs are images.
     columns : tuple of Column, optional
-        What was declared of each column, where they are a table.
+        The declared columns of a table.
     target_range : tuple of float, optional
-        The declared bounds of what is to be learned, where it is numbers; there are no classes.
+        The declared bounds of numbers to learn; there are then no classes.
     """
 
     kind: str
@@ -82,7 +79,7 @@ def strength(facts: Facts, epsilon: float, delta: float) -> float:
 
 
 def features_of(facts: Facts) -> Any:
-    """Return the public view by kind of data: HOG of deskewed images, public bins, or scaling.
+    """Return the public features by kind of data: HOG of deskewed images, public bins, or scaling.
 
     Parameters
     ----------
@@ -137,20 +134,7 @@ def common(facts: Facts, epsilon: float, delta: float, seed: int) -> dict[str, A
 
 
 def with_defaults(kind: Any, **more: Any) -> Callable[[Facts, float, float, int], Any]:
-    """Return a rule that leaves a method at its defaults.
-
-    Parameters
-    ----------
-    kind : class
-        The estimator, which takes `n_records`.
-    **more : any
-        Settings that the comparison fixes all the same.
-
-    Returns
-    -------
-    callable
-        (facts, epsilon, delta, seed) to an unfitted estimator.
-    """
+    """Return a rule that leaves an estimator (with `n_records`) at its defaults, but for `more`."""
 
     def build(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
         shared = common(facts, epsilon, delta, seed)
@@ -190,8 +174,8 @@ class Rule:
         The name in tables and figures.
     build : callable
         (facts, epsilon, delta, seed) to an unfitted estimator; settings depend on public facts and
-        the budget alone, by rules that were fixed on other data (USPS digits for images, California
-        housing for tables).
+        the budget alone, by rules that were fixed on other data (USPS digits for images,
+        California housing for tables).
     words : str
         The rule in words, with the data on which it was fixed; printed with every comparison.
     """
@@ -202,7 +186,7 @@ class Rule:
 
 
 def asked_figures(model: Any, public: NDArray[Any], shape: tuple[int, int]) -> Figures:
-    """Show the public inputs that were asked, each with what the releases say of it."""
+    """Show the public inputs that were queried, each with its likeliest label by the releases."""
     from tacit.report import gallery_figure
 
     posterior = np.concatenate(model.posteriors_)
@@ -222,38 +206,38 @@ class Method:
     Parameters
     ----------
     name : str
-        What run.toml and the command line call it: `method = NAME`, with a table `[NAME]`.
+        In run.toml and on the command line: `method = NAME`, with a table `[NAME]`.
     summary : str
         How it learns from private records, in a sentence for those who sign.
     estimator : type
-        A dataclass whose fields are the constructor's arguments and, where their types say what a
-        file may hold, the keys of the table.
+        A dataclass whose fields are the constructor's arguments and, by their types, the keys of
+        the table.
     regressor : type, optional
         The same for numbers: a run takes it where its data declare `target_range`.
     rules : mapping from str to Rule
         Its rows in a comparison, by name.
     figures : callable, optional
-        What of its releases can be shown, from the fitted model, the public inputs and the shape of
-        an image; only asked where inputs are images. None: they speak of no single input.
+        Figures of its releases, from the fitted model, the public inputs and the shape of an
+        image. None: the releases have no inputs to show.
     needs_public : bool
         Whether it cannot do without public inputs.
     propose : callable, optional
-        Plans that spend a budget, before any data is looked at, for `tacit plan`: from a number of
-        queries, a budget, how many classes, and the settings named in `proposes_with`.
+        For `tacit plan`: plans that spend a budget, from a number of queries, a budget, the number
+        of classes, and the settings named in `proposes_with`.
     proposes_with : tuple of str
         Names of settings that `propose` takes; the first of them is required.
     outline : callable, optional
-        The same for a method without queries: from a budget, how many classes (0: numbers are
-        learned), and a declared number of records or None, what each release is for and its plan.
+        For a method without queries: purpose and plan of each release, from a budget, the number
+        of classes (0: numbers are learned), and a declared number of records or None.
     forecast : callable, optional
-        From the same, or from the plans of `propose`, what public numbers say of a run with default
-        settings (`Forecast`); None: there is no forecast.
+        From the same, or from the plans of `propose`, the `Forecast` of a run with default
+        settings.
     run : callable, optional
         A run of its own, where the data are no rows: configuration, folder, and whether what was
         lost may be paid for again.
     evaluate : callable, optional
         A private evaluation of its own, where the data are no rows: configuration, folder, the
-        records kept apart, and what was asked for.
+        held-out records, and the options.
     """
 
     name: str
@@ -271,7 +255,7 @@ class Method:
     evaluate: Callable[[Any, Path, str, dict[str, Any]], Any] | None = None
 
     def for_targets(self, numbers: bool) -> Method:
-        """Return the method as it learns labels, or numbers.
+        """Return the method for labels, or for numbers.
 
         Parameters
         ----------
@@ -281,7 +265,7 @@ class Method:
         Returns
         -------
         Method
-            With the regressor in the estimator's place; a method that has none refuses.
+            With the regressor as its estimator; a method without one refuses.
         """
         if not numbers:
             return self
@@ -294,7 +278,7 @@ class Method:
         return dataclasses.replace(self, estimator=self.regressor, rules={}, figures=None)
 
     def takes(self, argument: str) -> bool:
-        """Tell whether the estimator has such an argument.
+        """Check whether the estimator has such an argument.
 
         Parameters
         ----------
@@ -304,7 +288,7 @@ class Method:
         Returns
         -------
         bool
-            True where it is a field of the estimator.
+            True for a field of the estimator.
         """
         return argument in {item.name for item in dataclasses.fields(self.estimator)}
 
@@ -314,12 +298,12 @@ class Method:
         Parameters
         ----------
         table : dict
-            The table as it was read; an unknown key or a wrong value is refused by name.
+            As read; an unknown key or a wrong value is refused by name.
 
         Returns
         -------
         dict
-            A value for each key of the table; objects are still named by their words.
+            A value for each key of the table; objects are still words.
         """
         return read_settings(self.estimator, table, self.name, _OF_THE_RUN)
 
@@ -334,13 +318,11 @@ class Method:
         Parameters
         ----------
         settings : mapping
-            What `read` returned.
+            From `read`.
         data : Dataset
-            The private rows' public kind, which some words need: shape of an image, declared
-            columns.
+            Image shape or declared columns, which some words need.
         **of_the_run : any
-            Arguments that other tables or the run itself tell: budget, ledger, seed. Those that the
-            estimator does not take are left out.
+            Budget, ledger, seed; those that the estimator does not take are left out.
 
         Returns
         -------
@@ -357,12 +339,12 @@ def method_named(name: str) -> Method:
     Parameters
     ----------
     name : str
-        What run.toml calls it, such as "pate".
+        As in run.toml, such as "pate".
 
     Returns
     -------
     Method
-        It is imported when it is first asked for.
+        Imported on first use.
     """
     found: Method = method_of(name)
     return found
@@ -379,7 +361,7 @@ def all_rules(*, numbers: bool = False) -> dict[str, Rule]:
     Returns
     -------
     dict from str to Rule
-        All that `tacit compare --methods` knows.
+        For `tacit compare --methods`.
     """
     if numbers:
         learn = [method_named(name) for name in METHODS]
@@ -388,7 +370,7 @@ def all_rules(*, numbers: bool = False) -> dict[str, Rule]:
 
 
 def _number_rule(method: Method) -> Rule:
-    """Return how a comparison sets the regressor of a method: defaults, in the view of the data."""
+    """Return the rule of a method's regressor: defaults, on the features of the data."""
     kind: Any = method.regressor
 
     def build(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:

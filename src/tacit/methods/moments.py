@@ -1,16 +1,8 @@
 """`MomentClassifier`, `MomentRegressor`: linear models from a few noisy moments of the records.
 
-The likelihood of a softmax regression needs two things of the data: the moment sum phi(x) e_y, the
-only one in which labels appear, and a normaliser that is a sum over inputs alone. The moment is
-released once, about a public centre, with one column more that adds up the features, whatever the
-labels: it tells where public inputs lie elsewhere. The normaliser comes from public inputs. A
-second release, of what the first solution leaves unexplained, corrects what they got wrong. For
-tables, with public bins (docs/theory/speak-once.md).
-
-Least squares needs sum phi(x) t, in which the targets t appear, and the covariance of the features,
-which public inputs tell as well. A record's target is brought to [-1, 1] by public bounds, so that
-each record says phi(x) t with |phi| <= 1: norm at most 1, as for classes. Later rounds speak of
-what the last public solution leaves unexplained, shortened to a public length.
+Labels appear only in the moment sum phi(x) e_y (for numbers: phi(x) t, |t| <= 1), released once,
+centred, with a column that sums the features; normaliser and covariance come from public inputs. A
+later round releases the residuals' moment (docs/theory/speak-once.md).
 """
 
 from __future__ import annotations
@@ -74,34 +66,18 @@ class MomentClassifier(SummaryClassifier):
     Parameters
     ----------
     student : student, optional
-        None (default) for the softmax regression itself; a student is trained on what it says of
-        all public inputs. In run.toml:
-        "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
+        None (default) for the softmax regression itself; a student is trained on its labels of all
+        public inputs. In run.toml: "label-spreading", "nearest", "linear", "kernel", "logistic",
+        "cnn" (images) or "vat".
+    epsilon, delta, ledger, allow_overlap, noise
+        As in `PrivateEstimator`: budget, ledger, noise.
     random_state : int, optional
-        Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
-        at the top.
+        No effect: only noise is drawn, which it never seeds.
     checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
-        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
-        its parts is a key of its own in run.toml.
+        As in `PrivateClassifier`.
     n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
+        How many private records there are, if that is public anyway: for the forecast alone, which
+        can then refuse. Never count them for it.
     features : transformer, optional
         A public transformer whose rows have a public norm, `PublicBins(columns, unit_norm=True)`
         for tables; by default the inputs themselves about their public mean. In run.toml: "none",
@@ -110,49 +86,28 @@ class MomentClassifier(SummaryClassifier):
         The public norm of a row of features, to which longer ones are shortened; by default the
         largest among the public inputs.
     classes : array or str
-        The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
+        As in `PrivateClassifier`.
     rounds : int
         1 releases the moment alone; 2 (default) also that of its solution's residuals.
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
     releases_ : list of Release
         The class counts, then a moment a round.
     solution_ : Solution
-        `weights` and `bias` of the softmax regression on the features; on inputs about their public
-        mean where `features` is None. Public.
+        `weights` and `bias` of the softmax regression on the features; on inputs about their
+        public mean where `features` is None. Public.
     shift_ : Shift
-        Whether the records' mean features are those of public inputs (`ShiftWarning` if they are
-        not).
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
+        Whether the records' mean features are those of public inputs (`ShiftWarning` if not).
 
     Notes
     -----
-    5 % of mu^2 buys the class counts, which tell where to centre the moment; the rest buys moments.
-    The first has a column more, the sum of the features, which is compared with public inputs: its
-    noise is 2 % more for it. How much weights are shrunk is fitted to the releases
-    (`tacit.summaries.moments`): there is no knob to choose on private rows.
-
-    Unit: one record, or one person with `groups=`, who then speaks with the mean of the records.
-
-    In run.toml: `method = "moments"`, and a table `[moments]` with `n_records`, `allow_hopeless`,
-    `student`, `features`, `radius`, `calibration` and `rounds`.
-
-    References
-    ----------
-    `docs/theory/speak-once.md#moments`
+    5 % of mu^2 buys the class counts, which centre the moment; the rest buys moments. The first
+    has one more column, the sum of the features, to compare with public inputs: 2 % more noise.
+    Shrinkage is fitted to the releases (`tacit.summaries.moments`): no setting to choose on
+    private rows. Unit: one record, or one person with `groups=`, who contributes the records'
+    mean. In run.toml: `method = "moments"`, table `[moments]`.
+    `docs/theory/speak-once.md#moments`.
     """
 
     _: KW_ONLY
@@ -215,86 +170,53 @@ class MomentRegressor(SummaryRegressor):
     Parameters
     ----------
     student : student, optional
-        None (default) for the linear solution itself; a student is trained on what it says of all
-        public inputs.
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
+        None (default) for the linear solution itself; a student is trained on its predictions for
+        all public inputs.
+    epsilon, delta, ledger, allow_overlap, noise
+        As in `PrivateEstimator`: budget, ledger, noise.
     random_state : int, optional
-        Without effect here: nothing is drawn but noise, which it never seeds. In run.toml: `seed`,
-        at the top.
+        No effect: only noise is drawn, which it never seeds.
     checks : Checks, optional
-        `Checks(allow_hopeless=True)` goes on where public numbers say that nothing can be learned;
-        else `fit` refuses such a run before anything is spent. In run.toml: `allow_hopeless`.
+        As in `PrivateClassifier`, without `calibration`.
     n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
+        How many private records there are, if that is public anyway: for the forecast alone, which
+        can then refuse. Never count them for it.
     features : transformer, optional
         A public one, `PublicBins(columns, unit_norm=True)` for tables; by default the inputs
         themselves. Rows count from the public mean.
     radius : float, optional
-        The public norm of a centred row of features, to which longer ones are shortened; by default
-        the largest among the public inputs.
+        The public norm of a centred row of features, to which longer ones are shortened; by
+        default the largest among the public inputs.
     rounds : int
         How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float
-        From the second round on, residuals, in halves of high - low, are shortened to this; in the
-        first, when nothing is explained yet, none is.
+        From the second round on, residuals, in halves of high - low, are shortened to this.
     target_range : pair of float
-        (low, high), public bounds to which y is clipped. Required: read off the private numbers
+        (low, high), public bounds to which y is clipped. Required: taken from the private numbers
         they would break the claim.
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
     bounds_ : tuple of float
         The bounds of `target_range`, within which predictions stay.
     releases_ : list of Release
         Number of records, sums of y and of its square; from n mu = 1,000 on a second moment of the
         features; a moment of residuals a round; and how well each of several solutions does.
     candidates_ : dict from str to float
-        How much each solution counts in the student, by what the last release says of it.
+        Weight of each solution in the student, by the last release.
     shift_ : Shift or None
-        Whether the second moment is that of public inputs (`ShiftWarning` if it is not); None where
-        none was released.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
+        Whether the second moment is that of public inputs (`ShiftWarning` if not); None where none
+        was released.
 
     Notes
     -----
-    5 % of mu^2 buys the number of records, mean and variance of y, another 5 % the comparison of
-    solutions, and from n mu = 1,000 on 10 % (from 5,000 on 20 %) a second moment, which tells where
-    public inputs do not resemble the private ones; n is the released number of records. As these
-    shares react to a release, the ledger's accountant must be "gaussian" or "rdp". Unit: one
-    record, or one person with `groups=`, who then speaks with the mean of the records.
-
-    In run.toml: `method = "moments"` where `[data.options]` declares `target_range`, and a table
-    `[moments]` with `n_records`, `allow_hopeless`, `features`, `radius`, `rounds` and `clip`.
-
-    References
-    ----------
-    `docs/theory/speak-once.md#numbers`
+    Shares of mu^2, unit and accountant as in `ResidualRidgeRegressor`. In run.toml: `method =
+    "moments"` where `[data.options]` declares `target_range`, table `[moments]`.
+    `docs/theory/speak-once.md#numbers`.
     """
 
     def _kernel(self, space: PublicSpace, view: Floats) -> None:
-        """Take the inputs themselves."""
+        """Use the inputs themselves."""
 
     def _solution(
         self, public: PublicPart, outside: NDArray[Any], weights: Floats, level: float
@@ -305,10 +227,9 @@ class MomentRegressor(SummaryRegressor):
 
 
 def moments_of(private: PrivateRecords, radius: float, centre: Floats) -> Contributions:
-    """Return phi(x)/radius and (e_y - centre, place)/longest, whose product has norm at most 1.
+    """Return phi(x)/radius and (e_y - centre, place)/longest; product of norm at most 1. Secret.
 
-    `place` is the same number for all records: that column adds up their features, whatever their
-    labels. Secret.
+    `place` is one number for all records: that column sums their features, whatever their labels.
     """
     bound, label = _longest_said(centre), one_hot(private.targets, centre.size, centre)
     place = PLACE * longest_label(centre)
@@ -321,14 +242,14 @@ def moments_of(private: PrivateRecords, radius: float, centre: Floats) -> Contri
 
 
 def _longest_said(centre: Floats) -> float:
-    """Return the norm of the longest centred label with its place beside it."""
+    """Return the norm of the longest centred label with `place` beside it."""
     return longest_label(centre) * math.hypot(1.0, PLACE)
 
 
 def _shift_of(
     counts: Release, said: Floats, variance: float, moment: NoisyMoment, view: Floats
 ) -> Shift:
-    """Compare where records lie, by the last column of the first moment, with public inputs."""
+    """Compare the records' mean features (last column of the first moment) with public ones."""
     place = PLACE * longest_label(moment.centre)
     count: Any = counts.mechanism
     unsure = count.sigma * math.sqrt(count.columns)
@@ -356,7 +277,7 @@ def echo_of(private: PrivateRecords, radius: float, solution: Solution) -> Contr
 
 
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
-    """Return the releases of two rounds; how many features there are changes no price."""
+    """Return the releases of two rounds; the number of features changes no price."""
     if not classes:
         return residual_outline(budget, classes, n_records, 1, MomentRegressor.rounds)
     left = 1 - COUNT_SHARE

@@ -1,9 +1,8 @@
-"""What the estimators share that train a network on private records in noisy steps (DP-SGD).
+"""Base of the estimators that train a network on private records in noisy steps (DP-SGD).
 
-Everything that shapes a run is public: features, centre and scale come from public inputs, the
-network's first weights from a seed, rate, lot and steps from a declared number of records. The
-whole run is one entry of the ledger, priced before it starts. After `fit` such an object holds a
-network and a ledger, and nothing private.
+Everything that defines a run is public: features, centre and scale from public inputs, first
+weights from a seed, rate, lot and steps from a declared number of records. The whole run is one
+entry of the ledger, priced before it starts.
 """
 
 from __future__ import annotations
@@ -71,18 +70,18 @@ def features_out(space: PublicSpace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PublicFrame:
-    """How inputs are brought to the network: a public space, and one scale for all its features."""
+    """How inputs reach the network: a public space, and one scale for all its features."""
 
     space: PublicSpace
     scale: float = 1.0
 
     @classmethod
     def around(cls, features: Any, outside: NDArray[Any] | None, n_features: int) -> Self:
-        """Fit on public inputs, which tell centre and scale; without them inputs stay as they are.
+        """Fit centre and scale on public inputs; without them inputs stay as they are.
 
-        The scale is the root of the mean variance of the features. Without public inputs, rows that
-        whitening has given length 1 are scaled alike; of all others columns of about mean 0 and
-        size 1 are expected.
+        The scale is the root of the mean variance of the features. Without public inputs, whitened
+        rows of length 1 are scaled alike; other columns are expected to have mean 0 and size 1,
+        about.
         """
         if outside is None:
             space = PublicSpace.given(features, 1.0, n_features)
@@ -97,32 +96,31 @@ class PublicFrame:
         return cls(space, scale if scale > 0 else 1.0)
 
     def width(self) -> int:
-        """Return how many numbers the network sees of a row."""
+        """Return how many numbers of a row the network sees."""
         return features_out(self.space)
 
     def inside(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Return private rows for the network, each as if it were alone. Secret."""
+        """Return private rows for the network, each by itself. Secret."""
         view = np.asarray(self.space.inside(rows), dtype=np.float64)
         with np.errstate(all="ignore"):  # what is not finite afterwards says nothing
             return np.asarray((view - self.space.centre) / self.scale, dtype=np.float32)
 
     def told(self, student: Any, network: Module, n_features: int, outputs: int) -> Any:
-        """Return the student, which brings inputs to the network as they were for training."""
+        """Return the student, which brings inputs to the network as in training."""
         seen = {"features": self.space.features, "centre": self.space.centre, "scale": self.scale}
         return student.told(network, n_features=n_features, outputs=outputs, **seen)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Training(Parameters):
-    """How a network is trained in noisy steps; what is None is the estimator's own default.
+    """How a network is trained in noisy steps; None is the estimator's own default.
 
     Parameters
     ----------
     clipping : str, optional
         "per-layer" clips and noises every layer by itself, "flat" the whole gradient.
     clip : float, optional
-        The radius to which gradients are clipped. Small radii only set directions: the learning
-        rate counts in units of `clip`.
+        The radius to which gradients are clipped; the learning rate counts in units of it.
     split : str, optional
         How layers share the noise: "minimal" (the least total power) or "equal".
     optimizer : str, optional
@@ -130,7 +128,7 @@ class Training(Parameters):
     learning_rate : float, optional
         Of the first step.
     decay : float, optional
-        To which part of itself the learning rate falls, in a straight line.
+        To which part of itself the learning rate falls, linearly.
     epochs : float, optional
         How often a record takes part on average, in epochs/rate steps.
     batch_size : int, optional
@@ -140,18 +138,14 @@ class Training(Parameters):
         "auto" is "ghost" for chains of Linear, Conv2d, MaxPool2d, Flatten and Unflatten with ReLU,
         Tanh or Softplus, in exact arithmetic, and "single" (one at a time) for all else; "hooks"
         (Opacus) takes other known layers in batches, which is quicker than "single", but rows are
-        then kept apart on trial, not by proof, and the ledger says so.
+        then separate by trial, not by proof, and the ledger states so.
 
     Notes
     -----
-    One argument in Python, `training=Training(...)`; in a table of run.toml each part is a key. The
-    defaults of `DPSGDClassifier` are "per-layer", 0.1, "minimal", "adam", 0.01, 0.1, 20, 512 and
-    "auto", in this order; without hidden layers they follow from n mu. All of it must be public:
-    chosen on private records it breaks the claim.
-
-    References
-    ----------
-    `docs/theory/direct.md#one-step`, `docs/theory/direct.md#blocks`
+    One argument in Python, `training=Training(...)`; in run.toml each part is a key. The defaults
+    of `DPSGDClassifier` are "per-layer", 0.1, "minimal", "adam", 0.01, 0.1, 20, 512 and "auto";
+    without hidden layers they follow from n mu. All of it must be public: chosen on private
+    records it breaks the claim. `docs/theory/direct.md#one-step`, `docs/theory/direct.md#blocks`.
     """
 
     clipping: Annotated[str, choices(*CLIPPINGS)] | None = None
@@ -180,54 +174,26 @@ TRAINING: Training = Training(
 
 @dataclass(eq=False, repr=False)
 class NoisyTrainingEstimator(PrivateEstimator):
-    """Recipe, price and run; a subclass says what the network is, and what it is trained for.
+    """Recipe, price and run; a base class: a subclass defines the network and its loss.
 
     Parameters
     ----------
-    epsilon : float
-        Epsilon of the worst-case budget. Unless `noise_multiplier` is given, it sets the noise,
-        also where a `Ledger` is given: the whole run costs at most this. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the first weights, never noise. In run.toml: `seed`, at the top.
+    epsilon, delta, ledger, allow_overlap, noise, random_state
+        As in `PrivateEstimator`: budget, ledger, noise, seed.
     n_records : int or str
         About how many records (with `groups=`: people) there are, a public number that sets rate
-        and steps; required. "from_data" counts them, which the statement then says.
+        and steps; required. "from_data" counts them, which the statement then states.
     noise_multiplier : float, optional
         Deviation of the noise on each sum, in units of what one record can add to it; by default
         chosen from epsilon and delta.
     training : Training, optional
         `Training(epochs=..., batch_size=..., learning_rate=...)`: how it is trained; each of its
-        parts is a key of its own in run.toml.
-
-    Attributes
-    ----------
-    student_ : student
-        The trained network, the model to publish.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
+        parts is a key in run.toml.
 
     Notes
     -----
-    A base class: a subclass says what the network is and what it is for. The whole run is one entry
-    of the ledger, priced before it starts.
-
-    References
-    ----------
-    `docs/theory/direct.md#what-a-run-costs`
+    The whole run is one entry of the ledger, priced before it starts
+    (`docs/theory/direct.md#what-a-run-costs`).
     """
 
     _: KW_ONLY
@@ -245,7 +211,7 @@ class NoisyTrainingEstimator(PrivateEstimator):
         return tuple(faults)
 
     def _declared_size(self, n_units: int) -> int:
-        """Return the public number of units, or what stands for it if that is asked for."""
+        """Return the public number of units, or the counted one for "from_data"."""
         if is_from_data(self.n_records):
             return n_units
         if self.n_records is None:
@@ -265,9 +231,9 @@ class NoisyTrainingEstimator(PrivateEstimator):
         return self._recipe(size)
 
     def _plans(self, recipe: Recipe, rate: float, before: Sequence[Plan] = ()) -> list[Plan]:
-        """Return plans up to the steps: with the noise that was asked for, or that epsilon needs.
+        """Return plans up to the steps: with the given noise, or that for epsilon.
 
-        What comes `before` the steps, and the check behind them, is part of epsilon.
+        Epsilon includes what comes `before` the steps, and the check after them.
         """
         others = [*before, *self._check_plans()]
 
@@ -291,8 +257,8 @@ class NoisyTrainingEstimator(PrivateEstimator):
     ) -> tuple[Module, Ledger]:
         """Price, ask the ledger, train and return the network; `private()` makes the examples.
 
-        Everything that can be refused is refused before the ledger is charged, and before the
-        features of a private row are computed.
+        All refusals come before the ledger is charged and before features of private rows are
+        computed.
         """
         recipe, rate = self._recipe_for(module, self._declared_size(n_units))
         blocks = blocks_of(recipe, module)
@@ -318,7 +284,7 @@ class NoisyTrainingEstimator(PrivateEstimator):
         ledger: Ledger,
         run: Callable[[Any], GradientSteps],
     ) -> None:
-        """Pay, release the steps, and put what was learned into the network, if it is numbers."""
+        """Pay, release the steps, and load the result into the network, if it is finite."""
         parameters = trained_parameters(module)
         count = sum(parameter.numel() for parameter in parameters)
         purpose = f"train {count} parameters in {recipe.steps} noisy steps"
@@ -333,20 +299,7 @@ class NoisyTrainingEstimator(PrivateEstimator):
 
 
 def recipe_of(training: Training, size: int) -> tuple[Recipe, float]:
-    """Return the recipe of settings, none of them None, and the rate at which units are sampled.
-
-    Parameters
-    ----------
-    training : Training
-        All that is to be known.
-    size : int
-        The declared number of units.
-
-    Returns
-    -------
-    tuple of Recipe and float
-        Public.
-    """
+    """Return the recipe of settings, none of them None, and the sampling rate for a size."""
     settings = training.get_params()
     lot = min(at_least(1, batch_size=settings.pop("batch_size")), size)
     rate = lot / size
@@ -355,22 +308,7 @@ def recipe_of(training: Training, size: int) -> tuple[Recipe, float]:
 
 
 def steps_outline(kind: Any, budget: Budget, n_records: int | None) -> list[tuple[str, Plan]]:
-    """Return the plans of a run with default settings; it needs a declared number of records.
-
-    Parameters
-    ----------
-    kind : type
-        The estimator.
-    budget : Budget
-        What the run may cost.
-    n_records : int, optional
-        Declared; without it there are no steps to plan.
-
-    Returns
-    -------
-    list of tuple of str and Plan
-        What each release is for; public.
-    """
+    """Return the plans of a run with default settings; it needs a declared number of records."""
     if n_records is None:
         raise InvalidArgument("Expected --records, a public number: it sets rate and steps.")
     model = kind(n_records=n_records, epsilon=budget.epsilon, delta=budget.delta)
@@ -380,7 +318,7 @@ def steps_outline(kind: Any, budget: Budget, n_records: int | None) -> list[tupl
 
 
 def public_rows(width: int, targets: Any) -> Any:
-    """Return a maker of public random examples, to try a module and an engine out."""
+    """Return a maker of public random examples, to try a module and an engine."""
 
     def make(count: int) -> PrivateExamples:
         generator = np.random.default_rng(0)

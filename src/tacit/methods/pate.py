@@ -1,8 +1,8 @@
 """`PATEClassifier`: private table or images in, publishable model out.
 
-Teachers are trained on disjoint shards of the private rows and vote on public inputs; a mechanism
-releases noisy votes through a ledger; a student learns from the releases. After `fit` the object
-holds the student, the releases and the ledger, and nothing private: no teacher, no vote, no record.
+Teachers trained on disjoint shards of the private rows vote on public inputs; a mechanism releases
+noisy votes through a ledger; a student learns from them. After `fit` the object holds no teacher,
+vote or record.
 """
 
 from __future__ import annotations
@@ -81,100 +81,53 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
     student : student, optional
         `CombinedStudent()` by default; it sees public inputs and releases only. In run.toml:
         "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
-    epsilon : float
-        Epsilon of the worst-case budget. Unless `mechanism` has its own, it sets the noise, also
-        where a `Ledger` is given: all releases of a fit cost at most this together. In run.toml:
-        `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds shards, teachers and the choice of queries, never noise. In run.toml: `seed`, at the
-        top.
-    checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
-        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
-        its parts is a key of its own in run.toml.
-    classes : array or str
-        The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
+    epsilon, delta, ledger, allow_overlap, noise, random_state, checks, classes
+        As in `PrivateClassifier`: budget, ledger, noise, seed, checks, label set.
     n_teachers : int
         How many shards, and so votes on each query; public and fixed, at most the number of units.
     mechanism : str or Mechanism
         "noisy-votes" (default), "gnmax" or "confident-gnmax", whose noise is then chosen so that
-        the run costs at most epsilon; or, in Python, a mechanism with its own noise, for one round.
+        the run costs at most epsilon; or, in Python, a mechanism with its own noise, for one
+        round.
     queries : int or Queries
         How many public inputs are labelled, or `Queries(100, strategy=..., rounds=...)`: with two
         rounds, an Interactive-GNMax round follows on as many other inputs, with the first student.
         In run.toml: `queries`, `strategy` and `rounds`.
     features : transformer, optional
-        A public, data-independent one for private and public inputs alike; what it learns it learns
-        from public inputs. None for the inputs themselves. In run.toml: "none", "digits" (images)
-        or "bins" (declared columns).
+        A public one for private and public inputs alike, fitted on public inputs alone. None for
+        the inputs themselves. In run.toml: "none", "digits" (images) or "bins" (declared columns).
     executor : str or dask client
         Where teachers are trained: "serial" (here, or in a worker process where other packages'
         code may print), "local" (processes), a Dask client or its address; the answers are the
         same. In run.toml: `executor`, at the top.
     checkpoint : path, optional
-        A directory (mode 0700) of finished teachers, from which a fit that was stopped goes on.
-        Secret. A run has its own, `teachers`.
+        A directory (mode 0700) of finished teachers, from which a stopped fit resumes. Secret. A
+        run has its own, `teachers`.
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
     score_shift_ : Shift or None
-        Whether that table has the scores of public inputs that were not asked (`ShiftWarning` if it
-        has not); None without `calibration`, or with fewer than 100 of these.
+        Whether the noisy table of scores differs from those of public inputs that were not queried
+        (`ShiftWarning`); None without `calibration`, or with fewer than 100 of these.
     releases_ : list of Release
         The noisy votes or labels, one release a round.
     queries_ : array of int
-        The rows of `X_public` that were asked, round after round.
+        The rows of `X_public` that were queried, round after round.
     posteriors_ : list of arrays of shape (queries, classes)
-        What each release says of the classes of its queries; the student learned from these.
+        The classes' posteriors after each release, from which the student learned.
     features_ : transformer or None
-        The features as they were fitted on public inputs.
+        The features as fitted on public inputs.
     signal_ : Signal or None
-        Whether the releases show that anything was learned (`WeakSignal` if they do not); None with
+        Whether the releases show that anything was learned (`WeakSignal` if not); None with
         another student than the default one.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
 
     Notes
     -----
-    Teachers are trained on disjoint shards of the private rows. After `fit` no teacher, vote or
-    record is left in this object.
-
     A grid search spends the budget at every fit: with one ledger it is refused when that is used
-    up, with `ledger=None` each fit has a statement of its own that knows nothing of the others.
-
-    Unit: one record, or one person with `groups=`: added or removed, it changes one teacher.
-
-    In run.toml: `method = "pate"`, and a table `[pate]` with `allow_hopeless`,
-    `calibration`, `teacher`, `student`, `n_teachers`, `mechanism`, `queries`, `strategy`,
-    `rounds` and `features`.
-
-    References
-    ----------
-    PATE 2018; `docs/theory/gaussian.md`, `docs/theory/data-dependent.md` and
-    `docs/theory/selective.md`
+    up, with `ledger=None` each fit has a statement of its own that does not include the others.
+    Unit: one record, or one person with `groups=`: added or removed, it changes one teacher. In
+    run.toml: `method = "pate"`, table `[pate]`. PATE 2018; `docs/theory/gaussian.md`,
+    `docs/theory/data-dependent.md` and `docs/theory/selective.md`.
     """
 
     teacher: Teacher = None
@@ -232,7 +185,7 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
         return Spread(at_least(1, n_teachers=self.n_teachers), key)
 
     def _where(self, private: AnyRecords) -> Any:
-        """Return where teachers are trained: where a table is read, unless it was said."""
+        """Return the executor: unless one was given, that which reads the table."""
         unsaid = isinstance(self.executor, str) and self.executor == "serial"
         return (
             private.executor if unsaid and isinstance(private, StreamedRecords) else self.executor
@@ -241,9 +194,9 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
     def _taught(
         self, private: AnyRecords, outside: NDArray[Any], columns: int, n_classes: int
     ) -> Shards:
-        """Give each teacher its rows, in an order that no other row has a say in. Secret.
+        """Give each teacher its rows; each row's position is independent of other rows. Secret.
 
-        A row whose features are not finite teaches nobody.
+        A row whose features are not finite is left out.
         """
         how: dict[str, Any] = {
             "n_teachers": self.n_teachers,
@@ -268,7 +221,7 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
         )
 
     def _public_view(self, outside: NDArray[Any]) -> NDArray[Any]:
-        """Return public inputs in the public feature space, which they alone may shape."""
+        """Return public inputs in the feature space, which is fitted on them alone."""
         self.features_ = None if self.features is None else clone(self._view())
         if self.features_ is None:
             return outside
@@ -276,10 +229,9 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
         return np.asarray(self.features_.transform(outside))
 
     def _private_view(self, X: NDArray[Any], outside: NDArray[Any]) -> NDArray[Any]:
-        """Return private inputs in that space. Secret.
+        """Return private inputs in that space, each row by itself. Secret.
 
-        Each row by itself: features that depend on the rows beside it would let one record reach
-        every teacher.
+        Features that depend on other rows would let one record reach every teacher.
         """
         return X if self.features_ is None else np.asarray(view_alone(self.features_, X, outside))
 
@@ -295,7 +247,7 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
         return np.split(chosen[order], [chosen.size // 2])
 
     def _plans(self, queries: Sequence[int], n_classes: int) -> list[Plan]:
-        """Return one plan per round, which together spend the budget in the worst case."""
+        """Return one plan per round; together they spend the budget in the worst case."""
         public = {"n_teachers": self.n_teachers, "n_classes": n_classes}
         if not isinstance(self.mechanism, str):
             if len(queries) > 1:
@@ -353,7 +305,7 @@ class PATEClassifier(ToldByVotes, JudgedEstimator):
         votes: Callable[[], Integers],
         outside: NDArray[Any],
     ) -> None:
-        """Release round by round, each student from all releases so far."""
+        """Release round by round, each student trained on all releases so far."""
         self.releases_: list[Release] = []
         self.posteriors_: list[NDArray[np.float64]] = []
         ends = np.cumsum([len(part) for part in rows])
@@ -386,8 +338,8 @@ def vote_plan(
 ) -> Plan:
     """Return the plan of a mechanism by its name, with mu^2 = 1/noise^2 for all queries.
 
-    One that selects answers at most the share `answered` of them, and has checks that cost their
-    own share.
+    A selective one answers at most the share `answered` of them; its checks have a share of their
+    own.
     """
     if name in ("noisy-votes", "gnmax"):
         sigma = noise * math.sqrt(2 * queries)
@@ -408,7 +360,7 @@ def vote_plan(
 def sigma_for(queries: int, budget: Budget, beside: Sequence[Plan] = ()) -> float:
     """Return the noise with which so many GNMax answers cost epsilon, rounded up to four digits.
 
-    What is released `beside` them is part of it.
+    The price of what is released `beside` them is included.
     """
     plan, *_ = calibrate(lambda noise: [vote_plan("gnmax", queries, noise), *beside], budget)
     mechanism: Any = plan.mechanism
@@ -420,8 +372,8 @@ def propose_votes(
 ) -> list[Plan]:
     """Return plans that spend the budget: GNMax, NoisyVotes, and Confident-GNMax with a cap.
 
-    Confident-GNMax spends a tenth of mu^2 on its checks, asks for 60 % of the teachers, and answers
-    at most half of the queries.
+    Confident-GNMax spends a tenth of mu^2 on its checks, requires 60 % of the teachers, and
+    answers at most half of the queries.
     """
     public = {"n_teachers": n_teachers, "n_classes": classes}
     names = ("gnmax", "noisy-votes", "confident-gnmax")

@@ -1,9 +1,8 @@
 """`PrototypeClassifier`: each private record votes once, at its nearest public prototypes.
 
-The medoids of the public inputs are the prototypes. Every private record adds its class, with
-weight 1/sqrt(votes), at its nearest few; the table (prototypes x classes) is released once, with
-noise that does not grow with the number of prototypes; a student spreads what it says over the
-public inputs (docs/theory/speak-once.md).
+Prototypes are medoids of the public inputs. Every record adds its class, with weight
+1/sqrt(votes), at its nearest few; the table (prototypes x classes) is released once, with noise
+independent of their number; a student spreads it over public inputs (docs/theory/speak-once.md).
 """
 
 from __future__ import annotations
@@ -46,44 +45,23 @@ class PrototypeClassifier(ToldByVotes, SummaryClassifier):
     Parameters
     ----------
     student : student, optional
-        By default `CombinedStudent()`: labels that spread, a line and the nearest prototypes, each
-        as the released table supports it; any, `CNNStudent` for example.
-        In run.toml:
+        By default `CombinedStudent()`: label spreading, a linear model and the nearest prototypes,
+        each as the released table supports it; any, `CNNStudent` for example. In run.toml:
         "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the choice of prototypes, never noise. In run.toml: `seed`, at the top.
-    checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
-        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
-        its parts is a key of its own in run.toml.
+    epsilon, delta, ledger, allow_overlap, noise, random_state, checks
+        As in `PrivateClassifier`: budget, ledger, noise, seed, checks.
     n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
+        How many private records there are, if that is public anyway: for the forecast alone, which
+        can then refuse. Never count them for it.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
-        inputs themselves. In run.toml: "none", "digits" or "images",
-        "bins" (declared columns) or "whitened".
+        inputs themselves. In run.toml: "none", "digits" or "images", "bins" (declared columns) or
+        "whitened".
     radius : float, optional
         The public norm within which features are compared exactly: longer vectors are scaled down
         to it. By default the largest norm among the public inputs.
     classes : array or str
-        The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
+        As in `PrivateClassifier`.
     n_prototypes : int
         How many public inputs are prototypes; the price does not depend on it, but more of them
         share the same votes.
@@ -95,44 +73,26 @@ class PrototypeClassifier(ToldByVotes, SummaryClassifier):
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
     table_ : Release
         The noisy table; its `values` have the shape (prototypes, classes).
     posterior_ : array of shape (prototypes, classes)
-        What the table says of each prototype's class; the student learned from this.
+        The classes' posterior at each prototype, from which the student learned.
     prototypes_ : array of int
         The rows of `X_public` that are prototypes.
     prototype_inputs_ : array of shape (prototypes, features)
         Those rows; public.
     shift_ : Shift
-        Whether the votes lie where those of public inputs would (`ShiftWarning` if they do not).
+        Whether the votes lie where those of public inputs would (`ShiftWarning` if not).
     signal_ : Signal or None
-        Whether the releases show that anything was learned (`WeakSignal` if they do not); None with
+        Whether the releases show that anything was learned (`WeakSignal` if not); None with
         another student than the default one.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
 
     Notes
     -----
     Unit: one record (norm 1: added or removed, the table moves by 1; replaced, by sqrt 2 at most),
-    or one person with `groups=`, whose summed votes are shortened to norm 1, however many records.
-
-    In run.toml: `method = "prototype"`, and a table `[prototype]` with `n_records`,
-    `allow_hopeless`, `student`, `features`, `radius`, `calibration`, `n_prototypes`, `votes` and
-    `strategy`.
-
-    References
-    ----------
-    `docs/theory/speak-once.md#prototype-votes`, `docs/theory/speak-once.md#choosing-the-student`
+    or one person with `groups=`, whose summed votes are shortened to norm 1. In run.toml: `method
+    = "prototype"`, table `[prototype]`. `docs/theory/speak-once.md#prototype-votes`,
+    `docs/theory/speak-once.md#choosing-the-student`.
     """
 
     _: KW_ONLY
@@ -206,8 +166,8 @@ class PrototypeClassifier(ToldByVotes, SummaryClassifier):
         path : path, optional
             The file to write.
         image_shape : tuple of int, optional
-            Height and width of an input: the report then shows the prototypes, each with what was
-            released about its label.
+            Height and width of an input: the report then shows the prototypes with their released
+            labels.
 
         Returns
         -------
@@ -218,7 +178,7 @@ class PrototypeClassifier(ToldByVotes, SummaryClassifier):
         return self._report(path, **shown)
 
     def figures(self, image_shape: tuple[int, int]) -> list[tuple[str, Any]]:
-        """Return a picture of the prototypes, each with what was released about its label.
+        """Return a picture of the prototypes with their released labels.
 
         Parameters
         ----------
@@ -240,7 +200,7 @@ class PrototypeClassifier(ToldByVotes, SummaryClassifier):
 
 
 def _caption(classes: NDArray[Any], shares: Floats) -> str:
-    """Name the best class, and the second where its share is worth it."""
+    """Name the best class, and the second if its share is at least a tenth."""
     first, second = np.argsort(-shares, kind="stable")[:2]
     text = f"{classes[first]} {shares[first]:.0%}"
     return text if shares[second] < 0.1 else f"{text}, {classes[second]} {shares[second]:.0%}"

@@ -1,9 +1,9 @@
-"""What the estimators share that release moments of residuals, round by round, to a public descent.
+"""Base of the estimators that release moments of residuals, round by round, to a public descent.
 
-A fit releases, in this order: counts, or level and variance of y; where the budget bears it, a
-second moment of the features, which tells where public inputs do not resemble the private ones; a
-moment of residuals a round; and how well each of several solutions does on the records, by which
-they are weighted (docs/theory/speak-once.md#public-inputs-of-another-kind).
+A fit releases: counts, or level and variance of y; if n mu allows, a second moment of the
+features, to compare with public inputs; a moment of residuals a round; and the gains of several
+solutions on the records, which weight them
+(docs/theory/speak-once.md#public-inputs-of-another-kind).
 """
 
 from __future__ import annotations
@@ -63,16 +63,9 @@ _LEAST_VARIANCE = 1e-4
 
 
 class Shares(NamedTuple):
-    """Shares of mu^2 that follow the counts: they add up to 1 with `COUNT_SHARE`.
+    """Shares of mu^2 after the counts: second moment (0: none), each round, check of solutions.
 
-    Parameters
-    ----------
-    second : float
-        For the second moment of the features; 0: it is not released.
-    each : float
-        For each round.
-    check : float
-        For the check of solutions.
+    With `COUNT_SHARE` they add up to 1.
     """
 
     second: float
@@ -94,22 +87,8 @@ class Shares(NamedTuple):
 
 
 def rounds_borne(strength: float, rounds: int) -> int:
-    """Return how many of the rounds that were asked for a strength n mu bears.
+    """Cap the rounds by the signal strength n mu (n declared or released): 1 below 250.
 
-    Parameters
-    ----------
-    strength : float
-        n mu, with n declared or released.
-    rounds : int
-        Asked for.
-
-    Returns
-    -------
-    int
-        1 below 250, else `rounds`.
-
-    Examples
-    --------
     >>> rounds_borne(100.0, 2), rounds_borne(1000.0, 2)
     (1, 2)
     """
@@ -123,23 +102,11 @@ Gains = Callable[[Integers, Floats], Floats]
 
 
 class Told(NamedTuple):
-    """What the first release told, and what follows from it for the records.
+    """What the first release shows, and what follows from it for the records.
 
-    Parameters
-    ----------
-    total : float
-        How many records there are, as released.
-    columns : int
-        How many numbers a target has.
-    targets : callable
-        Of some records: their targets by row numbers. Secret.
-    longest : float
-        A public bound of their length.
-    gains : callable
-        Of some records; then of row numbers and a public solution's scores of them: how well it
-        does on each record, from 0 to 1, from that record's own bits. Secret.
-    variance : float, optional
-        Of a target, as released; None for classes.
+    `total` records and target `variance` (None for classes) as released; `columns` of a target;
+    `targets` of some records by row numbers, secret, of length at most the public `longest`;
+    `gains` of a public solution on each record, from 0 to 1, from that record's own bits, secret.
     """
 
     total: float
@@ -151,7 +118,7 @@ class Told(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the rounds led to: the solution, how much each candidate counts, releases, a shift."""
+    """The result of the rounds: the solution, weights of the candidates, releases, a shift."""
 
     weights: Floats
     candidates: dict[str, float]
@@ -161,7 +128,7 @@ class Found(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class ResidualEstimator(SummaryEstimator):
-    """What those share that release moments of residuals, round by round, to a public descent."""
+    """Base of estimators that release moments of residuals, round by round, to a public descent."""
 
     _: KW_ONLY
     rounds: Count = 2
@@ -202,16 +169,16 @@ class ResidualEstimator(SummaryEstimator):
         return ledger
 
     def _rounds_for(self, told: Told) -> int:
-        """Return how many rounds there are after what the first release told."""
+        """Return the number of rounds after the first release."""
         if told.variance is not None:  # of numbers a second round was not seen to do harm
             return self.rounds
         return rounds_borne(told.total * self._mu(), self.rounds)
 
     def _later_plans(self, ledger: Ledger, public: PublicPart, told: Told) -> list[Plan]:
-        """Return the plans behind the first: second moment or none, rounds, check.
+        """Return the plans after the first: second moment or none, rounds, check.
 
         They react to a release, which Gaussian and Renyi ledgers allow: given what was released,
-        each costs its share of mu^2, whatever the shares are, and these add up to what is left.
+        each costs its share of mu^2, and these add up to what is left.
         """
         features = public.view.shape[1]
         strength = told.total * self._mu()
@@ -228,7 +195,7 @@ class ResidualEstimator(SummaryEstimator):
     def _descend(
         self, told: Told, public: PublicPart, private: AnyRecords, ledger: Ledger
     ) -> Found:
-        """Release what follows the first release, and return what it leads to."""
+        """Release what follows the first release, and return the result."""
         plans = self._later_plans(ledger, public, told)
         rounds = self._rounds_for(told)
         releases = []
@@ -266,7 +233,7 @@ class ResidualEstimator(SummaryEstimator):
         gap: Floats | None,
         solutions: list[Floats],
     ) -> list[Release]:
-        """Release a moment of residuals a round; in the first nothing is explained, or clipped.
+        """Release a moment of residuals a round; the first, with nothing explained, is unclipped.
 
         Solutions are added in the order of `_candidate_names`.
         """
@@ -296,23 +263,9 @@ class ResidualEstimator(SummaryEstimator):
 def residual_outline(
     budget: Budget, classes: int, n_records: int | None, features: int, rounds: int
 ) -> list[tuple[str, Plan]]:
-    """Return the releases with default settings, as a declared number of records shares them.
+    """Return the releases with default settings, for a declared number of records (None: few).
 
-    Parameters
-    ----------
-    budget : Budget
-        What all releases may cost together.
-    classes : int
-        How many there are; 0 where numbers are learned.
-    n_records : int, optional
-        Declared; without it, as if there were few.
-    features, rounds : int
-        How many features, and rounds, there are.
-
-    Returns
-    -------
-    list of tuple of str and Plan
-        What each release is for; public.
+    `classes` is 0 where numbers are learned.
     """
     strength = (n_records or 0) * float(gaussian_mu(budget.epsilon, budget.delta))
     rounds = rounds_borne(strength, rounds) if classes else rounds
@@ -329,7 +282,7 @@ def residual_outline(
 
 
 def _without(kernel: ExactNystroem | None, view: Floats, seen: Floats) -> Floats:
-    """Return the features of public inputs that are no landmarks: those of landmarks are longer."""
+    """Return the features of public inputs other than landmarks, whose features are longer."""
     if kernel is None:
         return seen
     landmarks = {row.tobytes() for row in np.asarray(kernel.landmarks, dtype=view.dtype)}
@@ -337,7 +290,7 @@ def _without(kernel: ExactNystroem | None, view: Floats, seen: Floats) -> Floats
 
 
 def _candidate_names(corrected: bool, rounds: int) -> list[str]:
-    """Return what the solutions are called that a fit weighs; their number is public."""
+    """Return the names of the solutions that a fit weighs; their number is public."""
     names = ["evidence, public covariance"] if corrected else []
     names += [f"ridge {penalty:g}, round 1" for penalty in _FIRST_PENALTIES]
     names.append("evidence, round 1")
@@ -349,7 +302,7 @@ def _candidate_names(corrected: bool, rounds: int) -> list[str]:
 
 @dataclass(eq=False, repr=False)
 class SummaryRegressor(PrivateRegressor, ResidualEstimator):
-    """Fit and predict; a subclass says which features the records speak of."""
+    """Fit and predict; a subclass defines the features."""
 
     _fixed: ClassVar[frozenset[str]] = frozenset({"calibration"})
     _counted: ClassVar[int | None] = 3  # records, the sum of y and that of its squares
@@ -409,8 +362,8 @@ def residuals_of(
 ) -> Contributions:
     """Return phi(x) and (target - phi(x) weights)/clip, each shortened to norm 1. Secret.
 
-    The records' rows are phi, in whole steps, and so are the weights, so that products are exact:
-    no record's residual depends on which others are computed beside it.
+    Rows (phi) and weights are whole steps, so products are exact: no record's residual depends on
+    others computed beside it.
     """
 
     def right(rows: Integers) -> Floats:
@@ -424,8 +377,8 @@ def residuals_of(
 def second_moment_of(private: PrivateRecords) -> Contributions:
     """Return phi(x) and phi(x), of which a person has the mean. Secret.
 
-    A sum of products with independent noise in every number is, after averaging it with its
-    transpose, what `NoisySecondMoment` releases at the same price; this one knows people.
+    Averaged with its transpose, their noisy sum is what `NoisySecondMoment` releases at the same
+    price; this one supports people.
     """
     left = _features_of(private)
     return said_by(private, left, left)
@@ -438,8 +391,8 @@ def compared_by(
 ) -> Contributions:
     """Return 1 and (gain_j - mean_j gain)/(sqrt(J)/2), of norm at most 1. Secret.
 
-    Gains are from 0 to 1, so that their squared distances from their mean add up to at most J/4.
-    They are rounded to whole steps: sums over solutions are exact in any order.
+    Gains are from 0 to 1, so their squared distances from their mean add up to at most J/4. In
+    whole steps: sums over solutions are exact in any order.
     """
     count = len(solutions)
 
@@ -453,7 +406,7 @@ def compared_by(
 
 
 def believed_gains(release: Release) -> Floats:
-    """Return how much each solution counts, from a release of `compared_by`."""
+    """Return the weight of each solution, from a release of `compared_by`."""
     gains = np.asarray(release.values)[0]
     return weighted_by(gains, release.mechanism.sigma)  # type: ignore[attr-defined]
 

@@ -1,10 +1,8 @@
 """`ResidualRidgeClassifier`, `ResidualRidgeRegressor`: kernel regression in a few noisy rounds.
 
-Nystroem features on public medoids have norm at most 1. In each round a private record says
-phi(x) times what the last, public, solution leaves unexplained of its label, shortened to a public
-length; the covariance of the features comes from public inputs. Residuals get small, so that a
-short clip, and with it little noise, suffices (docs/theory/speak-once.md). For images and general
-features, also where the public inputs do not cluster.
+Nystroem features phi on public medoids have norm at most 1. In each round a record contributes
+phi(x) times its label's residual from the last, public, solution, shortened to a public clip; the
+covariance comes from public inputs (docs/theory/speak-once.md). For images and general features.
 """
 
 from __future__ import annotations
@@ -52,8 +50,8 @@ _SHARPNESS = (0.1, 1e4)
 class LandmarkEstimator(ResidualEstimator):
     """Residual moments of kernel features on medoids of the public inputs.
 
-    Rows that public whitening has made are features already: their moments are those of a linear
-    model, for in so many directions, all as long as each other, a kernel finds nobody near.
+    Whitened rows are features already, for a linear model: in so many directions of equal length a
+    kernel finds no near neighbours.
     """
 
     _: KW_ONLY
@@ -70,7 +68,7 @@ class LandmarkEstimator(ResidualEstimator):
 
 
 def _landmarks(public: PublicPart) -> Floats:
-    """Return them where a student looks for them: in features that are not centred."""
+    """Return the landmarks in features that are not centred, as a student reads them."""
     return np.asarray(public.basis.landmarks, dtype=np.float64) + public.space.centre
 
 
@@ -81,33 +79,14 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
     Parameters
     ----------
     student : student, optional
-        None (default) for the kernel regression itself; a student is trained on what it says of all
-        public inputs. In run.toml:
-        "label-spreading", "nearest", "linear", "kernel", "logistic", "cnn" (images) or "vat".
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the choice of landmarks, never noise. In run.toml: `seed`, at the top.
-    checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
-        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
-        its parts is a key of its own in run.toml.
+        None (default) for the kernel regression itself; a student is trained on its labels of all
+        public inputs. In run.toml: "label-spreading", "nearest", "linear", "kernel", "logistic",
+        "cnn" (images) or "vat".
+    epsilon, delta, ledger, allow_overlap, noise, random_state, checks
+        As in `PrivateClassifier`: budget, ledger, noise, seed, checks.
     n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
+        How many private records there are, if that is public anyway: for the forecast alone, which
+        can then refuse. Never count them for it.
     features : transformer, optional
         A public one for private and public inputs alike, fitted on public inputs; None for the
         inputs themselves. Where its last step is `PublicWhitening` there are no landmarks: the
@@ -118,56 +97,36 @@ class ResidualRidgeClassifier(SummaryClassifier, LandmarkEstimator):
         to it. By default the largest norm among the public inputs.
     rounds : int
         How many residual moments are released, 2 by default; they share what is left evenly. Below
-        n mu = 250, n as released, it is one: a second would take more from it than it tells.
+        n mu = 250, n as released, it is one.
     clip : float
-        From the second round on, residuals (a vector over classes) are shortened to this length; in
-        the first, when nothing is explained yet, none is.
+        From the second round on, residuals (a vector over classes) are shortened to this length.
     n_landmarks : int
         How many medoids of the public inputs carry the kernel; all of them, where there are fewer.
     width : float
         gamma = width / mean squared distance of public inputs to their ten nearest.
     classes : array or str
-        The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
+        As in `PrivateClassifier`.
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
     releases_ : list of Release
         The class counts; from n mu = 1,000 on a second moment of the features; a moment of
         residuals a round; and how well each of several solutions does.
     candidates_ : dict from str to float
-        How much each solution counts in the student, by what the last release says of it.
+        Weight of each solution in the student, by the last release.
     shift_ : Shift or None
-        Whether the second moment is that of public inputs (`ShiftWarning` if it is not); None where
-        none was released.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
+        Whether the second moment is that of public inputs (`ShiftWarning` if not); None where none
+        was released.
 
     Notes
     -----
     5 % of mu^2 buys the class counts, another 5 % the comparison of solutions, and from n mu =
-    1,000 on 10 % (from 5,000 on 20 %) a second moment, which tells where public inputs do not
-    resemble the private ones; n is the released number of records. As these shares react to a
-    release, the ledger's accountant must be "gaussian" or "rdp". Unit: one record, or one person
-    with `groups=`, who then speaks with the mean of the records.
-
-    In run.toml: `method = "ridge"`, and a table `[ridge]` with `n_records`, `allow_hopeless`,
-    `student`, `features`, `radius`, `rounds`, `clip`, `n_landmarks`, `width` and `calibration`.
-
-    References
-    ----------
+    1,000 on 10 % (from 5,000 on 20 %) a second moment, which shows where public inputs differ from
+    private ones; n is the released number of records. As these shares react to a release, the
+    ledger's accountant must be "gaussian" or "rdp". Unit: one record, or one person with
+    `groups=`, who contributes the records' mean. In run.toml: `method = "ridge"`, table `[ridge]`.
     `docs/theory/speak-once.md#residual-moments`,
-    `docs/theory/speak-once.md#public-inputs-of-another-kind`
+    `docs/theory/speak-once.md#public-inputs-of-another-kind`.
     """
 
     def _default_student(self) -> Any:
@@ -227,86 +186,39 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
     Parameters
     ----------
     student : student, optional
-        None (default) for the kernel regression itself; a student is trained on what it says of all
-        public inputs.
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the choice of landmarks, never noise. In run.toml: `seed`, at the top.
-    checks : Checks, optional
-        `Checks(allow_hopeless=True)` goes on where public numbers say that nothing can be learned;
-        else `fit` refuses such a run before anything is spent. In run.toml: `allow_hopeless`.
-    n_records : int, optional
-        How many private records there are, where that is public anyway: for the forecast alone,
-        which can then refuse. Never count them for it.
-    features : transformer, optional
-        A public one for private and public inputs alike, fitted on public inputs; None for the
-        inputs themselves.
-    radius : float, optional
-        The public norm within which features are compared exactly: longer vectors are scaled down
-        to it. By default the largest norm among the public inputs.
+        None (default) for the kernel regression itself; a student is trained on its predictions
+        for all public inputs.
+    epsilon, delta, ledger, allow_overlap, noise, random_state, checks
+        As in `PrivateClassifier`: budget, ledger, noise, seed, checks (no `calibration`).
+    n_records, features, radius
+        As in `ResidualRidgeClassifier`.
     rounds : int
         How many residual moments are released, 2 by default; they share what is left evenly.
     clip : float
-        From the second round on, residuals, in halves of high - low, are shortened to this; in the
-        first, when nothing is explained yet, none is.
-    n_landmarks : int
-        How many medoids of the public inputs carry the kernel; all of them, where there are fewer.
-    width : float
-        gamma = width / mean squared distance of public inputs to their ten nearest.
+        From the second round on, residuals, in halves of high - low, are shortened to this.
+    n_landmarks, width
+        As in `ResidualRidgeClassifier`.
     target_range : pair of float
-        (low, high), public bounds to which y is clipped. Required: read off the private numbers
+        (low, high), public bounds to which y is clipped. Required: taken from the private numbers
         they would break the claim.
 
     Attributes
     ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
     bounds_ : tuple of float
         The bounds of `target_range`, within which predictions stay.
     releases_ : list of Release
         Number of records, sums of y and of its square; from n mu = 1,000 on a second moment of the
         features; a moment of residuals a round; and how well each of several solutions does.
-    candidates_ : dict from str to float
-        How much each solution counts in the student, by what the last release says of it.
-    shift_ : Shift or None
-        Whether the second moment is that of public inputs (`ShiftWarning` if it is not); None where
-        none was released.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
+    candidates_, shift_
+        As in `ResidualRidgeClassifier`.
 
     Notes
     -----
-    5 % of mu^2 buys the number of records, mean and variance of y, another 5 % the comparison of
-    solutions, and from n mu = 1,000 on 10 % (from 5,000 on 20 %) a second moment, which tells where
-    public inputs do not resemble the private ones; n is the released number of records. As these
-    shares react to a release, the ledger's accountant must be "gaussian" or "rdp". Unit: one
-    record, or one person with `groups=`, who then speaks with the mean of the records.
-
-    In run.toml: `method = "ridge"` where `[data.options]` declares `target_range`, and a table
-    `[ridge]` with `n_records`, `allow_hopeless`, `features`, `radius`, `rounds`, `clip`,
-    `n_landmarks` and `width`.
-
-    References
-    ----------
-    `docs/theory/speak-once.md#residual-moments`, `docs/theory/speak-once.md#numbers`
+    5 % of mu^2 buys the number of records, mean and variance of y; the other shares are those of
+    `ResidualRidgeClassifier`, and need the same accountants: "gaussian" or "rdp". Unit: one
+    record, or one person with `groups=`, who contributes the records' mean. In run.toml: `method =
+    "ridge"` where `[data.options]` declares `target_range`, table `[ridge]`.
+    `docs/theory/speak-once.md#residual-moments`, `docs/theory/speak-once.md#numbers`.
     """
 
     def _solution(
@@ -323,20 +235,8 @@ class ResidualRidgeRegressor(SummaryRegressor, LandmarkEstimator):
 
 
 def sharpness_of(shares: Floats) -> float:
-    """Return by what shares are multiplied, so that a softmax of them is as sure as they are.
+    """Return the factor with which a softmax of shares is as sure, in the mean, as they are.
 
-    Parameters
-    ----------
-    shares : array of shape (inputs, classes)
-        Of public inputs: about the chances of classes, from least squares.
-
-    Returns
-    -------
-    float
-        At which the largest chance is, in the mean, what it is among shares cut at 0.
-
-    Examples
-    --------
     >>> round(sharpness_of(np.array([[0.9, 0.1], [0.2, 0.8]])), 2)
     2.51
     """
@@ -354,7 +254,7 @@ def sharpness_of(shares: Floats) -> float:
 
 
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
-    """Return the releases with default settings, as a declared number of records shares them."""
+    """Return the releases with default settings, for a declared number of records."""
     model = ResidualRidgeClassifier
     return residual_outline(budget, classes, n_records, model.n_landmarks, model.rounds)
 

@@ -1,10 +1,8 @@
 """What a configuration may set of an estimator, read off the constructor itself.
 
-An estimator's fields are its table in run.toml: same names, same defaults, and the types say what
-is accepted. A type with a check in it (`Count`, `Positive`) refuses what the check refuses; a field
-that holds an object is annotated with the `Words` by which a file names one; of an argument that
-holds `Parameters`, each part is a key. A field without any of these (`module: Any`) is for Python
-alone.
+An estimator's fields are its table in run.toml: same names, same defaults, checked by their types
+(`Count`, `Positive`); a field that holds an object is annotated with the `Words` that name one; of
+`Parameters` each part is a key. A field without any of these is for Python alone.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ RENAMED = {
 class Words:
     """The words for an argument, and what each stands for; None where it stands for itself.
 
-    A place in a registry stands for what `for_data` makes there.
+    A path of a registry stands for what `for_data` makes there.
     """
 
     known: Mapping[str, Made | str | None]
@@ -77,8 +75,8 @@ def choices(*known: str) -> Words:
     Returns
     -------
     Words
-        What annotates the field of an estimator: `mode: Annotated[str, choices("a", "b")]`. Every
-        other word is refused by name.
+        Annotates the field of an estimator: `mode: Annotated[str, choices("a", "b")]`. Every other
+        word is refused by name.
     """
     return Words(dict.fromkeys(known))
 
@@ -133,7 +131,7 @@ def digits_view(shape: tuple[int, int] | None) -> Any:
 
 
 def images_view(shape: tuple[int, int] | None) -> Any:
-    """Return gradients at several scales, and what public images teach about them."""
+    """Return gradients at several scales, with what public images show of them."""
     from tacit.features import image_features
 
     if shape is None:
@@ -160,7 +158,7 @@ def encoder_view(file: str) -> Any:
 
 
 def embeddings_view(described_by: str | None) -> Any:
-    """Return rows that are outputs already, whitened by public rows; tacit described texts."""
+    """Return rows that are embeddings already, whitened by public rows; tacit described texts."""
     from sklearn.pipeline import make_pipeline
 
     from tacit.features import PrecomputedEmbeddings
@@ -197,8 +195,7 @@ Strategy = Annotated[Any, choices("medoids", "random")]
 class Parameters(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
     """Settings that belong together: one argument in Python, keys of their own in run.toml.
 
-    A part that is None is what the estimator takes by default. `set_params`, `clone` and a grid
-    search reach the parts as scikit-learn's do: `set_params(training__epochs=5)`.
+    A part that is None is the estimator's default; `set_params(training__epochs=5)` sets one.
     """
 
     @classmethod
@@ -218,23 +215,22 @@ class Parameters(BaseEstimator):  # type: ignore[misc]  # sklearn is untyped
 
 @dataclass(eq=False, repr=False)
 class Queries(Parameters):
-    """Which public inputs are asked: `queries=100`, or `queries=Queries(100, rounds=2)`.
+    """Which public inputs are queried: `queries=100`, or `queries=Queries(100, rounds=2)`.
 
     Parameters
     ----------
     number : int, optional
-        How many, in each round; by default as many as `strategy` names, or what the estimator says.
-        In run.toml: `queries`.
+        How many, in each round; by default as many as `strategy` names, or the estimator's
+        default. In run.toml: `queries`.
     strategy : str or array, optional
         "medoids" (default): those nearest to the centres of as many clusters; "random"; or, in
         Python, row numbers. Public inputs alone decide.
     rounds : int, optional
-        2 or more ask again, in the light of the releases so far; the budget is shared.
+        2 or more query again, with the releases so far; the budget is shared.
 
     Notes
     -----
-    One argument in Python, three keys in a method's table of run.toml: `queries`, `strategy` and
-    `rounds`. What is None is what the estimator takes by default.
+    One argument in Python, three keys in run.toml.
     """
 
     number: Count | None = field(default=None, metadata={"key": "queries"})
@@ -250,18 +246,17 @@ class Queries(Parameters):
         return cls(at_least(1, **named))
 
     def or_else(self, own: Self) -> Self:
-        """Return these settings; a strategy that names rows tells how many there are.
+        """Return these settings with an estimator's own in place of None, checked.
 
         Parameters
         ----------
         own : Queries
-            What the estimator takes by default.
+            The estimator's defaults.
 
         Returns
         -------
         Queries
-            With the estimator's own in place of None, checked. `number` stays None where `strategy`
-            names rows.
+            `number` stays None where `strategy` names rows.
         """
         filled = super().or_else(own)
         if self.number is None and not isinstance(filled.strategy, str):
@@ -274,25 +269,21 @@ class Queries(Parameters):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Checks(Parameters):
-    """What is checked of a run: before it, whether it can learn; behind it, what the student says.
+    """What is checked of a run: before it, whether it can learn; after it, the student's scores.
 
     Parameters
     ----------
     calibration : float, optional
-        Share of mu^2, 0.05 say, with which the records tell once how sure the student may be: its
-        probabilities then mean what they say. 0 (default): nobody asks them.
+        Share of mu^2, 0.05 say, spent once on calibrating the student's probabilities. 0
+        (default): they are not checked.
     allow_hopeless : bool, optional
         True: go on although public numbers say that nothing can be learned. False (default): `fit`
         refuses such a run before anything is spent.
 
     Notes
     -----
-    One argument in Python, `checks=Checks(calibration=0.05)`; in a method's table of run.toml each
-    part is a key. Regressors have no `calibration`.
-
-    References
-    ----------
-    `docs/theory/calibration.md`, `docs/choose-a-method.md`
+    One argument in Python, `checks=Checks(calibration=0.05)`; in run.toml each part is a key.
+    Regressors have no `calibration`. `docs/theory/calibration.md`, `docs/choose-a-method.md`.
     """
 
     calibration: Calibration | None = None
@@ -363,7 +354,7 @@ def only_known(table: Any, known: Iterable[str], name: str) -> None:
 
 
 def read_settings(kind: type[Any], table: Any, name: str, without: Iterable[str]) -> dict[str, Any]:
-    """Return all settings of a method, defaults included; whatever is wrong in a table is named."""
+    """Return all settings of a method, defaults included; what is wrong in a table is named."""
     known = {each: key for each, key in table_of(kind).items() if key.argument not in without}
     for each in table if isinstance(table, dict) else ():
         if each not in known and RENAMED.get(each) in known:

@@ -1,9 +1,8 @@
-"""What the estimators whose private records speak once share: validate, price, release, learn.
+"""Base of the estimators of one-shot summaries: validate, price, release, learn.
 
-Private records are read once or a few times, each time through one `NoisySum`; then any number of
-public inputs is labelled for free. Everything that shapes what a record says (features, prototypes,
-bins, centres) comes from public inputs or from earlier releases. After `fit` such an object holds a
-student, releases and a ledger, and nothing private.
+Private records are read a few times, each time through one `NoisySum`; labelling public inputs is
+then free. What defines a record's contribution (features, prototypes, bins, centres) comes from
+public inputs or earlier releases.
 """
 
 from __future__ import annotations
@@ -35,22 +34,22 @@ _ROUNDING = 1 + 2.0**-40
 
 
 class PublicPart(NamedTuple):
-    """What a fit rests on, made of public inputs alone, and the plans that it pays for.
+    """What a fit makes of public inputs alone, and the plans that it pays for.
 
     Parameters
     ----------
     space : PublicSpace
-        The public feature space in which private rows are looked at.
+        The public feature space of private rows.
     view : array of shape (public rows, features)
-        Public inputs as the records are seen.
+        Public inputs in that space.
     plans : list of Plan
         One for each release of the fit, in this order.
     basis : any
-        What else shapes what a record says, such as landmarks of a kernel.
+        What else defines a record's contribution, such as landmarks of a kernel.
     look : callable
-        What is seen of private rows in the space, of each alone.
+        Maps private rows in the space, each by itself.
     typical : any
-        What the same looks like of public inputs that shape nothing: to compare with.
+        The same map of public inputs that define nothing: for comparison.
     """
 
     space: PublicSpace
@@ -63,7 +62,7 @@ class PublicPart(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SummaryEstimator(ForecastEstimator):
-    """What all estimators share whose records speak once; a subclass says what and who learns."""
+    """Base of one-shot estimators; a subclass defines the contributions and the student."""
 
     student: Student = None
     _: KW_ONLY
@@ -82,15 +81,15 @@ class SummaryEstimator(ForecastEstimator):
     ) -> dict[str, Any]:
         """Release through the ledger and learn; return the fitted attributes.
 
-        From the first release on nothing private may be refused: that would tell of one record.
+        From the first release on nothing private may be refused: that would reveal one record.
         """
 
     def _forecast(self, public: PublicPart) -> Forecast:
-        """Say what can be learned, from public numbers alone."""
+        """Predict what can be learned, from public numbers alone."""
         return strength_forecast(declared(self), self._mu())
 
     def _learn(self, private: AnyRecords, task: Task, outside: Any) -> None:
-        """Let each private record speak once (a round) over public inputs, then train the student.
+        """Release the records' contributions, once a round, then train the student.
 
         The ledger is asked before features of private rows are computed.
         """
@@ -108,7 +107,7 @@ class SummaryEstimator(ForecastEstimator):
             warn(str(self.shift_), ShiftWarning)
 
     def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
-        """Do what comes behind the student; `private` has raw rows."""
+        """Do what follows the student; `private` has raw rows."""
 
     def _notes(self) -> list[str]:
         said = "The releases of this method tell nothing of whether public inputs resemble the "
@@ -126,71 +125,31 @@ class SummaryEstimator(ForecastEstimator):
     def _release(
         self, ledger: Ledger, plan: Plan, private: AnyRecords, say: Say, purpose: str
     ) -> Release:
-        """Release what records say; `say` makes that of some records and public things alone."""
+        """Release the sum of `say(some)`, contributions of some records and public things alone."""
         return self._released(ledger, plan, lambda: private.said(plan.mechanism, say), purpose)
 
     def _taught(self, solution: Any, say: Callable[[Any], Any], outside: NDArray[Any]) -> Any:
-        """Return the solution, or the given student, taught what it says of all public inputs."""
+        """Return the solution, or the given student, trained on its labels of all public inputs."""
         if self.student is None:
             return solution
         return self._new_student().fit(outside, np.arange(len(outside)), say(outside))
 
 
 class SummaryClassifier(PrivateClassifier, SummaryEstimator):
-    """Fit and statement; a subclass says what records contribute and what a student makes of it.
+    """Fit and statement; a subclass defines the records' contributions and the student.
 
     Parameters
     ----------
-    epsilon : float
-        Epsilon of the worst-case budget. It sets the noise, also where a `Ledger` is given: all
-        releases of a fit cost at most this together. In run.toml: `[privacy]`.
-    delta : float
-        Delta of that budget, below one over the number of records or people; a given `Ledger`
-        counts with its own instead. In run.toml: `[privacy]`.
-    ledger : Ledger, NewLedger or path, optional
-        Who pays. A `Ledger` is charged as it is; at a path, or by a `NewLedger`, one is made for
-        epsilon and delta; None makes it in a temporary directory. A run has its own, `run.ledger`.
-    allow_overlap : bool
-        True: do not look for private rows that equal public ones; the ledger then says, for ever,
-        that nobody looked. False: such a row is refused. In run.toml: `[data]`.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy; the statement says so. None:
-        secure noise, the only one of a run.
-    random_state : int, optional
-        Seeds the choice of public inputs, never noise. In run.toml: `seed`, at the top.
-    classes : array or str
-        The public label set; required. "from_data" reads it off the private labels, which no cost
-        covers: the statement then says so. A run takes the classes that its data declare.
-    checks : Checks, optional
-        `Checks(calibration=0.05)` lets the records tell once how sure the student may be;
-        `allow_hopeless=True` goes on where public numbers say that nothing can be learned. Each of
-        its parts is a key of its own in run.toml.
-
-    Attributes
-    ----------
-    student_ : student
-        The model to publish: it saw public inputs and releases only.
-    classes_ : array of shape (classes,)
-        The label set, in order: the columns of `predict_proba`.
-    score_check_ : Release or None
-        The noisy table of outcomes by score; None without `calibration`.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that this ledger has released so far.
-    n_features_in_ : int
-        How many columns X had; `feature_names_in_` are their names, where it had any.
+    epsilon, delta, ledger, allow_overlap, noise, random_state, classes, checks
+        As in `PrivateClassifier`: budget, ledger, noise, seed, label set, checks.
 
     Notes
     -----
-    A subclass is a dataclass, and so has also `student`, `features`, `radius`, `n_records` and
-    `checks` as arguments. What makes it private is in two places: `_prepare` may look at
-    public inputs alone, and what `_release_and_learn` lets a record say must be computed from that
-    record alone, have norm at most 1, and go through `_release`.
-
-    References
-    ----------
-    `docs/theory/speak-once.md#the-bound`; CONTRIBUTING.md has a whole subclass
+    A subclass is a dataclass, and so has also `student`, `features`, `radius` and `n_records` as
+    arguments. What makes it private is in two places: `_prepare` may use public inputs alone, and
+    a contribution in `_release_and_learn` must be computed from that record alone, have norm at
+    most 1, and go through `_release` (`docs/theory/speak-once.md#the-bound`; CONTRIBUTING.md has a
+    whole one).
     """
 
     def _finish(self, private: AnyRecords, outside: NDArray[Any]) -> None:
@@ -211,19 +170,19 @@ def said_by(
     left: Callable[[Integers], Floats],
     right: Callable[[Integers], Floats],
 ) -> Contributions:
-    """Return what the records say, a product each, of which a person says the mean. Secret."""
+    """Return the records' contributions, a product each, of which a person has the mean. Secret."""
     return Contributions(len(private.targets), left, right, private.people, mean=True)
 
 
 def ones_of(rows: Integers) -> Floats:
-    """Return a 1 for each of some records: what is beside it is added up as it is."""
+    """Return a 1 for each of some records: the other factor is then summed as it is."""
     return np.ones((len(rows), 1))
 
 
 def believed_counts(release: Release) -> tuple[float, Floats]:
     """Return the total of noisy class counts, at least 1, and the classes' shares, none of them 0.
 
-    Counts below their noise are put to it: an empty class is not known to be empty.
+    Counts are at least their noise: an empty class is not known to be empty.
     """
     counts = np.maximum(np.asarray(release.values)[0], release.mechanism.sigma)  # type: ignore[attr-defined]
     total = max(float(np.asarray(release.values).sum()), 1.0)

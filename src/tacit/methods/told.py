@@ -1,8 +1,8 @@
-"""What the releases of a fit tell of its student afterwards: whether it learned anything.
+"""Whether the releases of a fit show that its student learned anything.
 
-Public inputs and releases alone: nothing is charged for it, and nothing private is looked at. The
-student stays what it is: where nothing was foretold, the label with most votes was 4 to 14 points
-worse on few digits (`python -m benchmarks.nothing_learned`), as folds see less than the whole.
+From public inputs and releases alone, free of charge. The student stays as it is: falling back to
+the most frequent label was 4 to 14 points worse on few digits (`python -m
+benchmarks.nothing_learned`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class ToldByVotes(PrivateClassifier):
     signal_: Signal | None = field(init=False)
 
     def _hear(self, student: Any, told: Floats) -> None:
-        """Compare what was released, a row for each query, with what a student foretold of it.
+        """Compare the released shares, a row for each query, with a student's cross-validated ones.
 
-        The student must know of nothing else: labels of a later round may be those of a student
+        The student must have no other source: labels of a later round may be those of a student
         that had seen the very row.
         """
         self.signal_ = None
@@ -42,7 +42,7 @@ class ToldByVotes(PrivateClassifier):
         self._hear(student, np.concatenate(shares))
 
     def _warn_of_signal(self) -> None:
-        """Warn last: whoever turns warnings into errors has a student all the same."""
+        """Warn last: a user who turns warnings into errors has a student all the same."""
         if self.signal_ is not None and self.signal_.is_weak:
             warn(str(self.signal_), WeakSignal)
 
@@ -52,22 +52,7 @@ class ToldByVotes(PrivateClassifier):
 
 
 def shares_told(release: Release, voters: int, n_classes: int) -> Floats:
-    """Return released votes over the voters; of a label 1 at it, of an unanswered query nothing.
-
-    Parameters
-    ----------
-    release : Release
-        Noisy votes, or labels; public.
-    voters : int
-        How many vote on a query.
-    n_classes : int
-        How many classes there are.
-
-    Returns
-    -------
-    array of shape (queries, classes)
-        Public.
-    """
+    """Return released votes over the voters; a label counts 1, no answer nothing. Public."""
     if release.values is not None:
         return np.asarray(release.values, dtype=np.float64) / voters
     labels = np.asarray(release.labels)

@@ -1,12 +1,8 @@
 """Where randomness comes from: secure by default, seedable only as "insecure".
 
-`SecureNoise` is a ChaCha20 stream keyed by the operating system, without a seed. `InsecureNoise`
-has a seed, for tests and research, and everything made with it says so. `GrantedNoise` is what an
-open grant of a ledger lends to a mechanism, and `admit` is how a mechanism checks what it was
-given. As in docs/architecture.md#noise: an index or a bit is released with continuous
-Gaussian noise, a number with a Gaussian that is rounded exactly to a public grid. `split` and
-`expand` make additive shares mod 2^64 for two parties that do not collude. Names that are not
-in `__all__` are for the packages above.
+A mechanism draws from a `GrantedNoise` of an open grant, or from an `InsecureNoise` with a seed,
+which marks what it makes; `admit` refuses all else (docs/architecture.md#noise). `split` and
+`expand` make additive shares mod 2^64 for two parties that do not collude.
 
 >>> from tacit.noise import SecureNoise
 >>> SecureNoise().gaussian(sigma=40.0, size=(2, 3)).shape

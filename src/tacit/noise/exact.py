@@ -1,16 +1,9 @@
 """Exact sampling from random words: Bernoulli bits, Gaussians rounded to a grid, geometric skips.
 
-docs/architecture.md#noise: a number is released on a public grid with noise that is
-exactly a rounded continuous Gaussian, so that the Gaussian curve of the privacy core holds for
-what is computed and not only for what is meant, and no low-order bit leaks. Everything here is a
-function of uniform 64-bit words; where they come from is the business of `tacit.noise.sources`.
-
-A Poisson sample is walked by geometric skips (docs/theory/private-knn.md#a-walk-instead-of-coins),
-and its price presumes that everyone takes part with exactly the stated rate; the usual floor(log U
-/ log1p(-rate)) in double precision only comes near.
-
-How long a draw takes depends on the noise (one draw in millions is refined with more bits), never
-on the data that the noise is added to.
+A released number has noise that is exactly a rounded Gaussian, so the Gaussian curve holds for
+what is computed and no low bit leaks (docs/architecture.md#noise); the price of a Poisson sample
+needs exact skips (docs/theory/private-knn.md#a-walk-instead-of-coins). A draw's time depends on
+the noise (one in millions needs more bits), never on the data.
 """
 
 from __future__ import annotations
@@ -92,7 +85,7 @@ def rounded_steps(draw_words: DrawWords, sigma: Floats, grid: float, count: int)
 
 
 def _fast_steps(words: Words, ratio: Floats | float, steps: Integers) -> list[int]:
-    """Write steps rounded in double precision; return the places of those that are not certain."""
+    """Write steps rounded in double precision; return the positions that are not certain."""
     if _steps_in_one_pass and isinstance(ratio, float) and words.size == steps.size:
         unsure = np.empty(words.size, dtype=np.int64)
         closest = 0.5 - _SLACK * (ratio + 1.0)
@@ -122,7 +115,7 @@ def _steps_in_one_pass(  # type: ignore[no-untyped-def]
 ):
     """Do what `_fast_steps` and `upper_quantiles` do, number by number; return how many are unsure.
 
-    Neither sign takes a branch: a processor that guesses would be wrong half of the time.
+    Without a branch on the sign, which a processor would mispredict half of the time.
     """
     found = 0
     for place in range(words.size):
@@ -172,8 +165,8 @@ def _one_cell(guess: int, beyond: Callable[[int], int]) -> int | None:
     """Return the one cell from 0 on that holds all of an interval, or None if there is none.
 
     Cell n lies between the boundaries n and n + 1. `beyond(n)` is 1 if all of the interval lies
-    beyond boundary n, -1 if none of it does, 0 if that is not certain. Double precision only
-    guesses where to begin: each step of the walk is certain.
+    beyond boundary n, -1 if none of it does, 0 if that is not certain; `guess` only starts the
+    walk.
     """
     cell = max(0, guess)
     while True:
@@ -190,11 +183,10 @@ def _one_cell(guess: int, beyond: Callable[[int], int]) -> int | None:
 def _compare(tail: int, bits: int, half_steps: int, sigma: float, grid: float) -> int:
     """Compare all magnitudes of a tail interval with the boundary half_steps grid / 2.
 
-    Returns 1 if every magnitude sigma Q^{-1}(T), T in [tail, tail + 1] / 2^bits, lies beyond the
-    boundary, -1 if every one lies below it, 0 if that is not certain.
-
-    The boundary's own tail probability is known in units of 2^-(bits + 64), with an error far
-    below _FRACTION_SLACK = 2^20 of them: see _scaled_tail.
+    1 if every magnitude sigma Q^{-1}(T), T in [tail, tail + 1] / 2^bits, lies beyond the boundary,
+    -1 if every one lies below it, 0 if that is not certain. The boundary's own tail is known in
+    units of 2^-(bits + 64), with an error far below _FRACTION_SLACK = 2^20 of them: see
+    _scaled_tail.
     """
     boundary = _scaled_tail(half_steps, bits + _FRACTION_BITS, sigma, grid)
     if (tail + 1) << _FRACTION_BITS <= boundary - _FRACTION_SLACK:
@@ -282,13 +274,10 @@ def check_rate(**named: float) -> None:
 def geometric(draw_words: DrawWords, rate: float, count: int) -> Integers:
     """Draw numbers of failures before the first success: P(g) = (1 - rate)^g rate, exactly.
 
-    The rate is the rational number that the float64 is.
-
-    Why this is exact. Let U be uniform on (0, 1), given by an unending string of fair bits. Then
-    the g with (1 - rate)^(g+1) < U < (1 - rate)^g has this law, for P(G >= g) = (1 - rate)^g. The
-    first word w puts U into [w, w + 1] 2^-64. If all of that interval has one g, then g is the
-    answer whatever the bits not yet drawn are; if not, more bits of the *same* U are drawn. So the
-    result is exact if no interval is certified wrongly.
+    The rate is the rational number that the float64 is. Exact for the reason given in
+    `rounded_steps`: for U uniform on (0, 1) the g with (1 - rate)^(g+1) < U < (1 - rate)^g has
+    this law, the first word w puts U into [w, w + 1] 2^-64, and more bits of the *same* U are
+    drawn until that has one g.
 
     The fast path computes y = log(u) / log1p(-rate) for u = (w + 1/2) 2^-64 and g = floor(y) in
     double precision. It certifies w >= 2^44 only, hence u >= 2^-20 and |log u| < 13.9. With

@@ -1,10 +1,9 @@
-"""Additive shares mod 2^64: two numbers that tell nothing alone, and their sum.
+"""Additive shares mod 2^64: two numbers that reveal nothing alone, and their sum.
 
-A site draws a seed of 256 bits and expands it into a, a ChaCha20 stream (RFC 8439, nonce and
-counter 0) read as little-endian 64-bit words. One party gets the seed, the other b = x - a mod
-2^64. The seed does not depend on x at all; b is uniform as far as ChaCha20 cannot be told from
-random words, which the noise of this package presumes already. Sums of shares are shares of sums,
-and overflow can spoil a total, never hide less (docs/theory/federation.md#two-aggregators).
+One party gets a seed, which ChaCha20 expands into a (RFC 8439, nonce and counter 0), the other
+b = x - a mod 2^64. The seed does not depend on x; b is uniform as far as ChaCha20 cannot be told
+from random words. Overflow can spoil a total, never hide less
+(docs/theory/federation.md#two-aggregators).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def expand(seed: bytes, shape: tuple[int, ...]) -> Shares:
     Returns
     -------
     array of uint64, of that shape
-        ChaCha20 with the seed as key, read row by row. As secret as the seed.
+        ChaCha20 with the seed as key, as little-endian words, row by row. As secret as the seed.
 
     Examples
     --------
@@ -64,7 +63,7 @@ def split(values: ArrayLike, seed: bytes | None = None) -> tuple[bytes, Shares]:
     Returns
     -------
     tuple of bytes and array of uint64
-        The seed, for one party, and values - expand(seed) mod 2^64, for the other. Neither tells
+        The seed, for one party, and values - expand(seed) mod 2^64, for the other. Neither reveals
         anything alone; both together are as secret as the values.
 
     Examples

@@ -1,13 +1,8 @@
-"""The two sources of noise, and noise on loan: what an open grant of a ledger lends to a mechanism.
+"""The two sources of noise, and the noise of an open grant, which a mechanism draws from.
 
-docs/architecture.md#noise. `SecureNoise`, which nobody can repeat, and `InsecureNoise` have one
-interface, so that a mechanism reads the same in a test and in earnest; only the secure one may
-stand behind a release that is published as private. Noise that repeats is noise that can be
-subtracted: hence no seed, a fresh key in every process, and no copies.
-
-docs/architecture.md#ledger: a mechanism draws only when the cost of its release is on disk. The
-ledger makes a `GrantedNoise` after it has written the entry and closes it when the block ends;
-`admit` refuses everything else, except `InsecureNoise`, which marks what it makes.
+Noise that repeats can be subtracted: so `SecureNoise` has no seed, a fresh key in every process,
+and no copies. A mechanism draws only after the cost of its release is on disk: the ledger makes a
+`GrantedNoise` then, and closes it when the block ends (docs/architecture.md#noise and #ledger).
 """
 
 from __future__ import annotations
@@ -70,82 +65,30 @@ class _Sampler(ABC):
         return draws
 
     def gaussian(self, sigma: ArrayLike, size: Size) -> Floats:
-        """Draw continuous Gaussians: density exp(-x^2 / (2 sigma^2)), in float64.
+        """Draw continuous Gaussians: density exp(-x^2 / (2 sigma^2)), in float64. Secret.
 
-        Parameters
-        ----------
-        sigma : float or array
-            Standard deviation, above 0; an array must fit `size`. Public.
-        size : int or tuple of int
-            How many, or their shape.
-
-        Returns
-        -------
-        array of float64, of shape size
-            Secret, and drawn anew by every call.
-
-        Notes
-        -----
         For an index or a bit that is released (docs/theory/gaussian.md#exact-noise). A released
         *number* needs `rounded_gaussian_steps`: the low bits of a float64 sum betray its summands.
-
-        Examples
-        --------
-        >>> InsecureNoise(seed=1).gaussian(sigma=40.0, size=(2, 3)).shape
-        (2, 3)
         """
         return self._scaled(np.random.Generator.standard_normal, size, sigma=sigma)
 
     def laplace(self, scale: ArrayLike, size: Size) -> Floats:
-        """Draw Laplace variates: density exp(-|x| / scale) / (2 scale), in float64.
+        """Draw Laplace variates: density exp(-|x| / scale) / (2 scale), in float64. Secret.
 
-        Parameters
-        ----------
-        scale : float or array
-            Mean of |x|, above 0; an array must fit `size`. Public.
-        size : int or tuple of int
-            How many, or their shape.
-
-        Returns
-        -------
-        array of float64, of shape size
-            Secret. As `gaussian`, it is for an index or a bit that is released.
-
-        Examples
-        --------
-        >>> InsecureNoise(seed=1).laplace(scale=20.0, size=5).shape
-        (5,)
+        As `gaussian`, for an index or a bit that is released.
         """
         return self._scaled(np.random.Generator.laplace, size, scale=scale)
 
     def rounded_gaussian_steps(self, sigma: ArrayLike, grid: float, size: Size) -> Integers:
-        """Draw Gaussians rounded to the nearest multiple of grid, as whole numbers k of steps.
+        """Draw Gaussians rounded to multiples of grid, as whole numbers k of steps. Secret.
 
-        Parameters
-        ----------
-        sigma : float or array
-            Standard deviation before rounding; sigma / grid must lie between 2^-20 and 2^40, and an
-            array must fit `size`. Public.
-        grid : float
-            Width of one step, above 0. Public.
-        size : int or tuple of int
-            How many, or their shape.
+        P(k) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma), exactly
+        (`tacit.noise.exact.rounded_steps`); rounding is post-processing, so the cost is that of
+        the continuous Gaussian. Add k to an answer that is counted in steps too, and multiply by
+        the grid last: then no float64 rounding can depend on the answer. sigma / grid lies between
+        2^-20 and 2^40; |k| stays below 2^46 (64 sigma at the largest ratio) but for a probability
+        below 2^-2900.
 
-        Returns
-        -------
-        array of int64, of shape size
-            Numbers k of steps: secret.
-
-        Notes
-        -----
-        P(k) = Phi((k + 1/2) grid / sigma) - Phi((k - 1/2) grid / sigma), exactly; rounding is
-        post-processing, so the cost is that of the continuous Gaussian. Add k to an answer that is
-        counted in steps too, and multiply by the grid last: then no float64 rounding can depend on
-        the answer. |k| stays below 2^46 (64 sigma at the largest sigma / grid) but for a
-        probability below 2^-2900. Why it is exact: `tacit.noise.exact.rounded_steps`.
-
-        Examples
-        --------
         >>> InsecureNoise(seed=1).rounded_gaussian_steps(sigma=3.0, grid=0.1, size=4).dtype
         dtype('int64')
         """
@@ -159,22 +102,8 @@ class _Sampler(ABC):
         return exact.rounded_steps(self._words, scales, step, count).reshape(shape)
 
     def bernoulli(self, probability: float, size: Size) -> Bits:
-        """Draw bits that are True with exactly the given float64 probability, in [0, 1].
+        """Draw bits that are True with exactly the given float64 probability, in [0, 1]. Secret.
 
-        Parameters
-        ----------
-        probability : float
-            In [0, 1]; the rational number that the float64 is. Public.
-        size : int or tuple of int
-            How many, or their shape.
-
-        Returns
-        -------
-        array of bool, of shape size
-            Secret.
-
-        Examples
-        --------
         >>> InsecureNoise(seed=1).bernoulli(probability=1.0, size=3)
         array([ True,  True,  True])
         """
@@ -187,49 +116,17 @@ class _Sampler(ABC):
     def poisson_mask(self, rate: float, size: Size) -> Bits:
         """Draw a Poisson sample: each unit takes part independently with exactly this rate.
 
-        Parameters
-        ----------
-        rate : float
-            Above 0 and at most 1. Public.
-        size : int or tuple of int
-            How many units there are, or their shape.
-
-        Returns
-        -------
-        array of bool, of shape size
-            Who takes part: secret, because amplification by subsampling holds only while nobody
-            learns that.
-
-        Examples
-        --------
-        >>> InsecureNoise(seed=1).poisson_mask(rate=0.01, size=60_000).shape
-        (60000,)
+        Secret: amplification by subsampling holds only while the sample stays unknown.
         """
         return self.bernoulli(sampling_rate(rate=rate), size)
 
     def geometric(self, rate: float, size: Size) -> Integers:
         """Draw geometric skips: how many are left out before the next one takes part, exactly.
 
-        Parameters
-        ----------
-        rate : float
-            In [2^-50, 1]: the rate of the Poisson sample. Public.
-        size : int or tuple of int
-            How many skips, or their shape.
+        P(g) = (1 - rate)^g rate for the very float64 value of the rate, in [2^-50, 1]
+        (`tacit.noise.exact.geometric`). Cumulative sums walk through a Poisson sample without a
+        coin for every unit. As secret as the mask.
 
-        Returns
-        -------
-        array of int64, of shape size
-            Skips, as secret as the mask.
-
-        Notes
-        -----
-        P(g) = (1 - rate)^g rate for g = 0, 1, 2, ... and the very float64 value of the rate.
-        Cumulative sums walk through a Poisson sample without a coin for everyone. Why it is exact:
-        `tacit.noise.exact.geometric`.
-
-        Examples
-        --------
         >>> InsecureNoise(seed=1).geometric(rate=1.0, size=3)
         array([0, 0, 0])
         """
@@ -273,11 +170,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _process_mark() -> tuple[int, int]:
-    """Tell this process from its parent: forks that Python saw, and the id for those it did not.
-
-    >>> _process_mark() == _process_mark()
-    True
-    """
+    """Identify this process: forks that Python saw, and the id for those it did not."""
     return _forks, os.getpid()
 
 
@@ -311,10 +204,7 @@ class _Keystream:
 
 
 class _Stream:
-    """Two keyed streams, the process that they belong to, and the lock around them.
-
-    Each has a key of its own, taken when it is first asked for: most releases use one of them.
-    """
+    """Two streams, each with a key of its own on first use, their process, and a lock."""
 
     def __init__(self) -> None:
         self.mark = _process_mark()
@@ -332,25 +222,20 @@ class _Stream:
 
 @final
 class SecureNoise(_Sampler):
-    """Noise that nobody can repeat: ChaCha20 under a 256-bit key from the operating system.
+    """Noise that cannot be repeated: ChaCha20 under a 256-bit key from the operating system.
 
     Notes
     -----
-    There is no seed. After a fork the child takes a key of its own (the common generators would
-    repeat the parent's noise, and two equal noises subtract to nothing). It cannot be pickled or
+    There is no seed. After a fork the child takes a key of its own; it cannot be pickled or
     copied, and draws of several threads never overlap. It does not notice that a virtual machine
-    was restored from a snapshot: make a new one after that. A mechanism does not take it as it is;
-    it comes with a grant: `with ledger.release(plan) as grant`.
+    was restored from a snapshot: make a new one after that. A mechanism takes it only with a
+    grant: `with ledger.release(plan) as grant`.
 
     Examples
     --------
     >>> noise = SecureNoise()
-    >>> noise
-    SecureNoise()
-    >>> noise.secure
-    True
-    >>> noise.rounded_gaussian_steps(sigma=40.0, grid=1.0, size=3).shape
-    (3,)
+    >>> noise, noise.secure, noise.rounded_gaussian_steps(sigma=40.0, grid=1.0, size=3).shape
+    (SecureNoise(), True, (3,))
     """
 
     __slots__ = ("__stream",)
@@ -388,7 +273,7 @@ class SecureNoise(_Sampler):
 
 
 class InsecureNoise(_Sampler):
-    """Noise with a seed, for tests and research; what is made with it says "insecure-seeded".
+    """Noise with a seed, for tests and research; what is made with it is marked "insecure-seeded".
 
     Parameters
     ----------
@@ -431,14 +316,13 @@ class GrantedNoise:
 
     Notes
     -----
-    Made by a ledger, in `with ledger.release(plan) as grant`. Once closed it never draws again, and
-    it draws only in the process that opened it: after a fork, one entry would pay for two releases.
+    Made by a ledger, in `with ledger.release(plan) as grant`. Once closed it never draws again,
+    and it draws only in the process that opened it: after a fork, one entry would pay for two
+    releases.
 
     Examples
     --------
     >>> noise = GrantedNoise(SecureNoise(), entry="5e1f")
-    >>> noise.gaussian(sigma=40.0, size=3).shape
-    (3,)
     >>> noise.close()
     >>> noise.gaussian(sigma=40.0, size=3)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
@@ -464,11 +348,11 @@ class GrantedNoise:
 
     @property
     def secure(self) -> bool:
-        """Whether nobody can repeat this noise."""
+        """Whether this noise cannot be repeated."""
         return self.__secure
 
     def close(self) -> None:
-        """End the loan: every draw from now on raises GrantError. Closing twice is harmless."""
+        """Close the grant: every later draw raises GrantError. Closing twice is harmless."""
         self.__source = None
 
     def _opened(self) -> SecureNoise | InsecureNoise:
@@ -486,7 +370,7 @@ class GrantedNoise:
         )
 
     def gaussian(self, sigma: ArrayLike, size: Size) -> Floats:
-        """Draw continuous Gaussians: see `SecureNoise.gaussian`.
+        """Draw continuous Gaussians, for an index or a bit: see `SecureNoise.gaussian`.
 
         Parameters
         ----------
@@ -498,24 +382,22 @@ class GrantedNoise:
         Returns
         -------
         array of float64, of shape size
-            For an index or a bit that is released, never for a number. Secret.
+            Never for a released number. Secret.
         """
         return self._opened().gaussian(sigma, size)
 
     def laplace(self, scale: ArrayLike, size: Size) -> Floats:
-        """Draw Laplace variates: see `SecureNoise.laplace`.
+        """Draw Laplace variates, for an index or a bit: see `SecureNoise.laplace`.
 
         Parameters
         ----------
-        scale : float or array
-            Mean of |x|, above 0; an array must fit `size`.
-        size : int or tuple of int
-            How many, or their shape.
+        scale, size
+            Mean of |x|, above 0 (an array must fit `size`); how many, or their shape.
 
         Returns
         -------
         array of float64, of shape size
-            For an index or a bit that is released, never for a number. Secret.
+            Never for a released number. Secret.
         """
         return self._opened().laplace(scale, size)
 
@@ -526,10 +408,8 @@ class GrantedNoise:
         ----------
         sigma : float or array
             Standard deviation before rounding, from 2^-20 to 2^40 steps; an array must fit `size`.
-        grid : float
-            Width of one step, above 0.
-        size : int or tuple of int
-            How many, or their shape.
+        grid, size
+            Width of one step, above 0; how many, or their shape.
 
         Returns
         -------
@@ -539,19 +419,16 @@ class GrantedNoise:
         return self._opened().rounded_gaussian_steps(sigma, grid, size)
 
     def bernoulli(self, probability: float, size: Size) -> Bits:
-        """Draw exact Bernoulli bits: see `SecureNoise.bernoulli`.
+        """Draw exact Bernoulli bits: see `SecureNoise.bernoulli`; secret.
 
         Parameters
         ----------
-        probability : float
-            In [0, 1]; the rational number that the float64 is.
-        size : int or tuple of int
-            How many, or their shape.
+        probability, size
+            In [0, 1], the rational number that the float64 is; how many, or their shape.
 
         Returns
         -------
         array of bool, of shape size
-            Secret.
         """
         return self._opened().bernoulli(probability, size)
 
@@ -560,10 +437,8 @@ class GrantedNoise:
 
         Parameters
         ----------
-        rate : float
-            Above 0 and at most 1.
-        size : int or tuple of int
-            How many units there are, or their shape.
+        rate, size
+            Above 0 and at most 1; how many units there are, or their shape.
 
         Returns
         -------
@@ -577,10 +452,8 @@ class GrantedNoise:
 
         Parameters
         ----------
-        rate : float
-            In [2^-50, 1]: the rate of the Poisson sample.
-        size : int or tuple of int
-            How many skips, or their shape.
+        rate, size
+            That of the Poisson sample, in [2^-50, 1]; how many, or their shape.
 
         Returns
         -------
@@ -620,14 +493,13 @@ def admit(noise: object) -> str | None:
 
     Notes
     -----
-    A mechanism asks before it reads an answer, so that a refusal tells nothing of them.
+    A mechanism calls it before it reads an answer, so that a refusal reveals nothing of the
+    answers.
 
     Examples
     --------
     >>> admit(GrantedNoise(SecureNoise(), entry="5e1f"))
     '5e1f'
-    >>> admit(InsecureNoise(seed=1)) is None
-    True
     >>> admit(SecureNoise())  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     tacit.errors.UnlicensedNoise: Expected the noise of an open grant, got SecureNoise; use ...

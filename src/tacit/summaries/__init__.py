@@ -1,7 +1,7 @@
-"""Private records that speak once: prototype votes, moments, residual moments.
+"""One-shot summaries of private records: prototype votes, moments, residual moments.
 
-Each module says what one record contributes to a `NoisySum` and what a release of it means. What a
-record contributes is secret; what is made of a release is public (docs/theory/speak-once.md).
+Each module defines a record's contribution to a `NoisySum`, which is secret, and what a release of
+the sum means, which is public (docs/theory/speak-once.md).
 """
 
 from tacit.summaries.descent import Descent, covariance_gap, weighted_by

@@ -1,24 +1,8 @@
-"""What is made of noisy residual moments: steps of a public descent, and which steps to believe.
+"""Steps of a public descent from noisy residual moments.
 
-**Shrinking.** A moment in the eigenbasis of the public inputs is t = h theta + sampling error +
-noise, where h is the curvature of the likelihood along that direction. With weights
-theta ~ N(0, scale prior), a sampling error of variance spread h, and noise of known variance, t has
-the variance scale prior h^2 + spread h + noise. The two unknown numbers, scale and spread, are
-those under which the released moments are most likely (evidence, on a grid). No knob is left to
-turn, and nothing is seen but a release and public inputs.
-
-**Rounds.** Round t releases sum phi(x) r_t(x), where r_t is what the public weights theta_t leave
-unexplained of a record's target. Where nothing was shortened, its expectation is
-n C (theta* - theta_t), with C the covariance of the features, taken from public inputs. The step is
-the posterior mean of theta* - theta_t (`shrinkage`).
-
-**Another covariance.** Where public inputs do not resemble the private ones, C is wrong along a few
-directions, and a step that is too long by more than 2 there diverges. A noisy second moment of the
-private features, where it was released, tells those directions (`covariance_gap`).
-
-**Whom to believe.** Several solutions are made of the same releases: shrunk by evidence, by plain
-penalties, after one round or the last. One more release says how well each does on the private
-records; their mean, weighted by that, is the solution (`weighted_by`).
+Round t releases sum phi(x) r_t(x), r_t the residual of the public weights theta_t; its expectation
+is n C (theta* - theta_t), C the features' covariance, and the step is the posterior mean of
+theta* - theta_t (`shrinkage`). Corrections of C: `covariance_gap`; of solutions: `weighted_by`.
 """
 
 from __future__ import annotations
@@ -57,7 +41,7 @@ class Shrinkage:
 
     @property
     def posterior(self) -> Floats:
-        """Return the variance of the weights that is left after the release."""
+        """Return the variance of the weights after the release."""
         total = self.prior * self.curvature**2 + self.error
         return np.asarray(self.prior * self.error / total)
 
@@ -65,7 +49,7 @@ class Shrinkage:
 class Residual(NamedTuple):
     """What is left to explain of the targets: its variance, among how many records.
 
-    `ratio` is the number of records over that of the public inputs which tell the curvature.
+    `ratio` is the number of records over that of the public inputs.
     """
 
     variance: float
@@ -79,8 +63,8 @@ class Residual(NamedTuple):
     def spread(self, scale: float, energy: Floats) -> float:
         """Return the sampling error, in units of the curvature.
 
-        Records: what is not explained. Public inputs: n C theta is wrong by
-        n^2/n_public E[phi_k^2 (phi theta)^2], about curvature x ratio x what is explained.
+        Records: what is not explained. Public inputs: n C theta is wrong by n^2/n_public E[phi_k^2
+        (phi theta)^2], about curvature x ratio x what is explained.
         """
         explained = self.explained(scale, energy)
         return self.variance - explained + self.ratio * explained
@@ -96,10 +80,10 @@ def shrinkage(
 ) -> Shrinkage:
     """Fit scale and spread to noisy moments (directions, columns) of known noise variance.
 
-    `curvature` and `prior` (relative variances of weights) fit the moments' shape. Where curvature
-    is the same along all directions, scale and spread cannot be told apart by the moments alone;
-    `residual` then says what there is to explain, and the spread is the part of its variance that
-    weights of this scale leave, and what few public inputs get wrong of the part they explain.
+    t = h theta + error, h the `curvature`, theta ~ N(0, scale prior), sampling error of variance
+    spread h: t has the variance scale prior h^2 + spread h + noise, and scale and spread are those
+    of greatest evidence, on a grid. If h is the same everywhere only `residual` identifies the
+    spread.
 
     >>> moments = np.array([[90.0], [-70.0], [1.0], [-110.0]])
     >>> shrinkage(moments, 10.0, noise=1.0).mean(moments).round().ravel().tolist()
@@ -132,26 +116,26 @@ class Descent:
     Parameters
     ----------
     view : array of shape (inputs, features)
-        Public inputs in the feature space, which tell the curvature.
+        Public inputs in the feature space, which give the curvature.
     total : float
         How many records there are, as released.
     columns : int
-        How many numbers a record's target has.
+        Length of a record's target.
     classes : bool
-        Whether the targets are centred labels, which add up to 0: what does not is noise.
+        Whether the targets are centred labels, which add up to 0: the rest is noise.
     variance : float, optional
-        Of one target, as released: it says what there is to explain, where that is known.
+        Of one target, as released: what there is to explain, where that is known.
     gap : array of shape (features, features), optional
-        What is added to the public covariance, from `covariance_gap`.
+        Added to the public covariance, from `covariance_gap`.
 
     Attributes
     ----------
     weights : array of shape (features, columns)
         The public solution so far, in whole steps of 2^-18; 0 before the first step.
 
-    References
-    ----------
-    docs/theory/speak-once.md#residual-moments and #numbers
+    Notes
+    -----
+    docs/theory/speak-once.md#residual-moments and #numbers.
 
     Examples
     --------
@@ -190,13 +174,12 @@ class Descent:
         self.residual = None if variance is None else Residual(variance, total, ratio)
 
     def step(self, moment: Floats, variance: float) -> None:
-        """Move by the posterior mean of what is missing, given one residual moment.
+        """Take a step: the posterior mean of what `weights` leave unexplained.
 
         Parameters
         ----------
         moment : array of shape (features, columns)
-            A release of sum phi(x) r(x), where r is what `weights` leave unexplained of a target;
-            public.
+            A release of sum phi(x) r(x), r the residual of `weights`; public.
         variance : float
             Of the noise in each number of the moment.
         """
@@ -213,14 +196,12 @@ class Descent:
         self.weights = whole_weights(moved) * WEIGHT_STEP
 
     def ridge(self, moment: Floats, penalty: float) -> Floats:
-        """Return the weights after a plain ridge step, which believes no evidence; none is taken.
+        """Return the weights after a plain ridge step, which is not taken.
 
         Parameters
         ----------
-        moment : array of shape (features, columns)
-            As in `step`.
-        penalty : float
-            Added to the eigenvalues of the covariance of features, whose norm is at most 1.
+        moment, penalty
+            As in `step`; added to the eigenvalues of the features' covariance, of norm at most 1.
 
         Returns
         -------
@@ -237,7 +218,7 @@ class Descent:
 
 
 def covariance_gap(moment: Floats, view: Floats, total: float, sigma: float) -> Floats:
-    """Return what the private covariance has beyond the public one, as far as noise shows it.
+    """Return the difference of the private covariance from the public one, beyond the noise.
 
     Parameters
     ----------
@@ -253,12 +234,9 @@ def covariance_gap(moment: Floats, view: Floats, total: float, sigma: float) -> 
     Returns
     -------
     array of shape (features, features)
-        Symmetric. Noise alone has eigenvalues up to 2 (sigma/sqrt 2) sqrt(features)/total: what is
-        within that is left out, what is beyond is shortened by it.
-
-    References
-    ----------
-    docs/theory/speak-once.md#public-inputs-of-another-kind
+        Symmetric. Eigenvalues up to 2 (sigma/sqrt 2) sqrt(features)/total, as of noise alone, are
+        left out, larger ones shortened by it
+        (docs/theory/speak-once.md#public-inputs-of-another-kind).
 
     Examples
     --------
@@ -274,20 +252,20 @@ def covariance_gap(moment: Floats, view: Floats, total: float, sigma: float) -> 
 
 
 def weighted_by(gains: Floats, noise: float) -> Floats:
-    """Return how much each of several solutions counts, from noisy gains: they add up to 1.
+    """Return the weights of several solutions, from noisy gains: they add up to 1.
 
     Parameters
     ----------
     gains : array of shape (solutions,)
-        How well each does, as released.
+        Gain of each, as released.
     noise : float
         Standard deviation of the noise in each.
 
     Returns
     -------
     array of shape (solutions,)
-        exp(gain/noise), normalised; 0 for what is behind the best by more than three deviations: a
-        solution that diverged is long, and would matter at any weight.
+        exp(gain/noise), normalised; 0 for more than three deviations behind the best: a solution
+        that diverged is long, and would matter at any weight.
 
     Examples
     --------

@@ -1,12 +1,8 @@
-"""Softmax weights from a noisy moment: the likelihood's labels, bought once, its inputs public.
+"""Softmax weights from a noisy moment: labels from one release, the rest from public inputs.
 
-The gradient of a softmax regression is sum phi(x) (e_y - c) - sum phi(x) (p(x) - c), for any centre
-c. The first sum is the released moment T, with noise of known variance; the second is taken over
-public inputs instead and scaled up. So T = g(theta) + error, where g(theta) = n mean_public
-phi (p_theta - c), and the error has three parts: which records there are (n times the curvature),
-which public inputs there are (n^2/n_public), and the noise. Weights have Gaussian priors whose
-variances, one for each group of weights, are fitted to the release (evidence, by EM). Everything
-here sees releases and public inputs only.
+The released T = sum phi(x) (e_y - c) + noise equals g(theta) = n mean_public phi (p_theta - c) up
+to error: n times the curvature (records), n^2/n_public (public inputs) and the noise. Variances of
+the weights' Gaussian priors are fitted by EM. Only releases and public inputs are used.
 """
 
 from __future__ import annotations
@@ -38,8 +34,7 @@ class WeightPrior(NamedTuple):
     basis : array of shape (features, directions)
         What each number of eta adds to the weights; public.
     groups : array of int of shape (directions,)
-        The group of each direction, 0, 1, ...: those of one group share a variance, which
-        `fit_moment` fits to the release.
+        The group of each direction, 0, 1, ...; `fit_moment` fits a variance to each group.
     """
 
     basis: Floats
@@ -73,12 +68,8 @@ def bins_prior(columns: Sequence[Column]) -> WeightPrior:
     Returns
     -------
     WeightPrior
-        A direction for each bin or category, and one more for the trend of each numeric column.
-
-    Notes
-    -----
-    Columns that say nothing switch themselves off. A numeric column's weights may also rise with
-    the bin's rank, so that a trend costs one unknown number instead of many.
+        A direction for each bin or category, and one more for the trend of each numeric column:
+        the rank of the bin. Columns without information get a variance of 0.
 
     Examples
     --------
@@ -102,7 +93,7 @@ def _trend(column: Column) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMoment:
-    """A released moment: T = sum phi (e_y - centre) + noise, and what is known about it.
+    """A released moment: T = sum phi (e_y - centre) + noise, and what is known about it. Public.
 
     Parameters
     ----------
@@ -115,11 +106,7 @@ class NoisyMoment:
     shares : array of shape (classes,)
         Of the classes among them, as released; above 0, and they sum to 1.
     centre : array of shape (classes,)
-        What was taken off each label (`best_centre`).
-
-    Notes
-    -----
-    All of it is public: releases, and what was made of them.
+        What was subtracted from each label (`best_centre`).
     """
 
     values: Floats
@@ -135,7 +122,7 @@ class Solution(NamedTuple):
     Parameters
     ----------
     weights : array of shape (features, classes)
-        What a feature says for each class.
+        Of each feature for each class.
     bias : array of shape (classes,)
         Scores where all features are 0.
     """
@@ -162,7 +149,9 @@ class Solution(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyEcho:
-    """A released residual moment: sum phi (e_y - p(x)) + noise, about an earlier solution p.
+    """A released residual moment: sum phi (e_y - p(x)) + noise, p an earlier solution. Public.
+
+    Both sums are over private inputs: no public input replaces any.
 
     Parameters
     ----------
@@ -172,11 +161,6 @@ class NoisyEcho:
         Of the noise in each number of it.
     of : Solution
         The earlier solution, whose predictions p are subtracted.
-
-    Notes
-    -----
-    Here the private inputs themselves stand in both sums: no public input replaces any. All of it
-    is public.
     """
 
     values: Floats
@@ -203,17 +187,13 @@ def best_centre(view: Floats, total: float, shares: Floats, mu: float, radius: f
     Returns
     -------
     array of shape (classes,)
-        What to take off each label; it sums to 1. Public.
+        To subtract from each label; it sums to 1. Public.
 
     Notes
     -----
-    At the shares the public inputs' sampling error is least, at the uniform point the noise:
-    error(t) = (radius longest(t)/mu)^2 + total^2/n_public mean_eigenvalue |shares - centre(t)|^2.
-    Public: it sees released counts and public inputs.
-
-    References
-    ----------
-    docs/theory/speak-once.md#moments
+    error(t) = (radius longest(t)/mu)^2 + total^2/n_public mean_eigenvalue |shares - centre(t)|^2:
+    the noise is least at the uniform point, the public inputs' sampling error at the shares
+    (docs/theory/speak-once.md#moments).
 
     Examples
     --------
@@ -235,12 +215,12 @@ def longest_label(centre: Floats) -> float:
     Parameters
     ----------
     centre : array of shape (classes,)
-        What is taken off each label; public.
+        What is subtracted from each label; public.
 
     Returns
     -------
     float
-        By which a centred label is divided to have norm at most 1, whatever the class.
+        Divisor that bounds any centred label by norm 1.
 
     Examples
     --------
@@ -258,13 +238,13 @@ def fit_moment(
     Parameters
     ----------
     view : array of shape (inputs, features)
-        Public inputs in the feature space, which stand for the private ones.
+        Public inputs in the feature space, in place of the private ones.
     moment : NoisyMoment
         The first release.
     prior : WeightPrior
         Which weights share a variance.
     echo : NoisyEcho, optional
-        A second release, of the residuals; None where there is none.
+        A second release, of the residuals.
 
     Returns
     -------
@@ -273,13 +253,9 @@ def fit_moment(
 
     Notes
     -----
-    Each round linearises g about the present weights, takes the posterior mean of each class's
+    Each round linearises g at the current weights, takes the posterior mean of each class's
     weights, refits the prior variances, and sets the biases so that the mean prediction on public
-    inputs is the classes' released shares.
-
-    References
-    ----------
-    docs/theory/speak-once.md#moments
+    inputs is the classes' released shares (docs/theory/speak-once.md#moments).
     """
     if view.shape[1] > _MOST_FEATURES and not prior.groups.any():
         return _fit_turned(view, moment, echo)
@@ -319,8 +295,7 @@ def fit_moment(
 def _fit_turned(view: Floats, moment: NoisyMoment, echo: NoisyEcho | None) -> Solution:
     """Fit in the main directions of the public inputs: many features would take cubic time.
 
-    Noise is the same along all directions, and so is a plain prior. Along directions in which no
-    public input differs from 0 nothing is learned in either way.
+    Noise and a plain prior are the same along all directions.
     """
     _, vectors = np.linalg.eigh(view.T @ view)
     main = vectors[:, -_MOST_FEATURES:]
@@ -341,9 +316,9 @@ def _evidence(
     chances: Floats,
     place: int,
 ) -> tuple[Floats, Floats]:
-    """Linearise a release about a solution, for one class: gap = slope weights + N(0, error).
+    """Linearise a release at a solution, for one class: gap = slope weights + N(0, error).
 
-    Return what that says of eta: precision, and precision times mean.
+    Return the information about eta: precision, and precision times mean.
     """
     share, n_classes = total / len(view), chances.shape[1]
     chance = chances[:, place]
@@ -370,7 +345,7 @@ def _gram(view: Floats, weights: Floats) -> Floats:
 def _balanced(
     view: Floats, before: Solution, aim: Floats, shares: Floats
 ) -> tuple[Solution, Floats]:
-    """Go half way to the aim; make the mean chances on public inputs nearly the shares."""
+    """Go half way to the aim; bring the mean chances on public inputs near the shares."""
     weights = before.weights + _STEP * (aim - before.weights)
     scores, bias = view @ weights, before.bias
     for _ in range(3):

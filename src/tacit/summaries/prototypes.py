@@ -1,23 +1,8 @@
-"""Votes at public prototypes: what a record says, what the noisy table means, who learns from it.
+"""Votes at public prototypes: a record's vote, and the posterior of the noisy table.
 
-**Votes.** A record's vote is a vector of norm 1 without negative entries over (prototypes x
-classes): weight 1/sqrt(votes) for its class at each of its nearest prototypes. Which these are
-depends on that record and on the prototypes alone, bit for bit: distances are integers
-(`tacit.neighbours`), and a tie goes to the lower number. So adding or removing a record moves the
-table by exactly 1, and replacing one by sqrt 2 at the most, whatever the number of prototypes
-(docs/theory/speak-once.md).
-
-**Posterior.** Cell (j, c) of the table is the mass L of records that said class c at prototype j,
-plus Gaussian noise of known deviation. Masses are drawn from one distribution over [0, largest], of
-which nothing is assumed: it is estimated from all released cells together (nonparametric maximum
-likelihood on a grid, by EM; Kiefer and Wolfowitz 1956). The posterior mean of each mass is then
-known (Robbins), and a prototype's label distribution is its masses over their sum. Where noise
-dominates, all masses shrink to one, and the row becomes uniform: such a prototype says nothing.
-
-**Student.** The table is its own test set: prototypes are cut into folds, a student that never saw
-the rows of a fold says a class for each of its prototypes, and sum_j T[j, said_j] estimates without
-bias how many records there it has right, for the noise of the rows left out knows nothing of the
-student (`CombinedStudent.weigh`). From the release on all is public.
+A vote has norm 1 without negative entries: 1/sqrt(votes) for the class at each of the nearest
+prototypes, which depend on that record and the prototypes alone, bit for bit. Adding or removing a
+record moves the table by exactly 1, replacing one by at most sqrt 2 (docs/theory/speak-once.md).
 """
 
 from __future__ import annotations
@@ -51,18 +36,14 @@ def nearest_prototypes(
     votes : int
         At how many prototypes a record votes, at most as many as there are; public.
     radius : float
-        Public, as in `tacit.neighbours.quantise`: features are compared on a grid of 2048 steps to
-        the radius, and longer ones are scaled down to it.
+        Public, as in `tacit.neighbours.quantise`: a grid of 2048 steps to the radius, to which
+        longer features are scaled down.
 
     Returns
     -------
     array of int of shape (records, votes)
         Each row depends on its own record and the prototypes alone, bit for bit; a tie goes to the
-        lower number. Secret.
-
-    References
-    ----------
-    docs/theory/speak-once.md#prototype-votes
+        lower number (docs/theory/speak-once.md#prototype-votes). Secret.
 
     Examples
     --------
@@ -98,24 +79,19 @@ def _smallest(distances: NDArray[np.float32], count: int) -> Integers:
 
 
 def compact_view(view: Floats, width: int = 64) -> Floats:
-    """Return public inputs in their `width` main directions: k-means finds medoids sooner there.
+    """Return public inputs in their `width` main directions, where k-means is faster.
 
     Parameters
     ----------
     view : array of shape (inputs, features)
-        Public inputs; private ones would be fitted to.
+        Public inputs: it is fitted to them.
     width : int
-        How many directions are kept.
+        Number of directions.
 
     Returns
     -------
     array of shape (inputs, width)
         The view itself where it has no more features than that.
-
-    Examples
-    --------
-    >>> compact_view(np.diag([3.0, 2.0, 1.0]), width=2).shape
-    (3, 2)
     """
     if view.shape[1] <= at_least(1, width=width):
         return view
@@ -131,7 +107,7 @@ def prototype_votes(
     n_classes: int,
     units: NDArray[Any] | None = None,
 ) -> Contributions:
-    """Return what records say at their prototypes: 1/sqrt(votes) for their class. Secret.
+    """Return the records' votes at their prototypes: 1/sqrt(votes) for their class. Secret.
 
     Parameters
     ----------
@@ -139,22 +115,16 @@ def prototype_votes(
         From `nearest_prototypes`. Secret.
     labels : array of int of shape (records,)
         Classes 0 .. n_classes - 1. Secret.
-    n_prototypes : int
-        How many prototypes there are; public.
-    n_classes : int
-        How many classes there are; public.
+    n_prototypes, n_classes : int
+        Public sizes of the table.
     units : array of shape (records,), optional
         Whose each record is, where a person may have several. Secret.
 
     Returns
     -------
     Contributions
-        For a `NoisySum` of n_prototypes rows and n_classes columns. Secret.
-
-    Notes
-    -----
-    A record's vote has norm 1, so that adding or removing it moves the table by 1 at the most.
-    Unit: one record, or one person with `units`.
+        For a `NoisySum` of n_prototypes rows and n_classes columns. Secret. A record's vote has
+        norm 1. Unit: one record, or one person with `units`.
 
     Examples
     --------
@@ -179,14 +149,14 @@ def one_hot(labels: Integers, n_classes: int, centre: Floats | float = 0.0) -> A
     labels : array of int of shape (records,)
         Classes 0 .. n_classes - 1. Secret.
     n_classes : int
-        How many classes there are; public.
+        Public.
     centre : float or array of shape (classes,)
-        What is taken off each label; public.
+        What is subtracted from each label; public.
 
     Returns
     -------
     callable
-        Of an array of row numbers; it returns an array (rows, classes). Secret.
+        From an array of row numbers to an array (rows, classes). Secret.
     """
     basis = np.eye(n_classes) - centre
 
@@ -221,8 +191,9 @@ def table_posterior(table: ArrayLike, sigma: float) -> Floats:
 
     Notes
     -----
-    The prior of the masses L is estimated from all cells: the docstring of
-    `tacit.summaries.prototypes` says how.
+    T_jc is the mass L_jc plus noise. The distribution of the masses over [0, largest] is estimated
+    from all cells (nonparametric maximum likelihood on a grid, by EM; Kiefer and Wolfowitz 1956),
+    which gives each posterior mean (Robbins).
 
     Examples
     --------

@@ -1,15 +1,9 @@
-"""What records say in rounds of residual moments: features and scores whose bits are a row's own.
+"""Features and scores for residual moments, in which each row's bits are its own.
 
-**Exact.** A record may speak of what an earlier, public solution leaves unexplained, and that must
-depend on this record and the solution alone: library products and exponentials may round a row
-differently when others stand beside it. Features are whole steps, weights are rounded to whole
-steps, so that products are exact integers; exponentials are taken one number at a time; sums go
-class by class.
-
-**Kernel features.** phi(x) = W k(x), k(x)_j = exp(-gamma |x - z_j|^2), W W^T = K^+ for the kernel
-matrix K of public landmarks z (Nystroem), so that |phi(x)|^2 = k^T K^+ k <= 1. Distances are exact
-integers, the kernel is looked up in a public table of integers, and W is rounded to integers, so
-that every sum is exact in any order (docs/theory/speak-once.md).
+A record's residual must depend on that record and the public solution alone, but library products
+and exponentials may round a row differently beside others. So features, kernel and weights are
+whole steps, whose products are exact integers, and exponentials are taken one by one
+(docs/theory/speak-once.md).
 """
 
 from __future__ import annotations
@@ -52,11 +46,8 @@ def exact_scores(steps: NDArray[Any], weights: Floats) -> Floats:
     Returns
     -------
     array of shape (rows, columns)
-        Scores; each row's bits are its own, whatever the others are. As secret as the rows.
-
-    References
-    ----------
-    docs/theory/speak-once.md#in-a-computer
+        Each row's bits are its own (docs/theory/speak-once.md#in-a-computer). As secret as the
+        rows.
 
     Examples
     --------
@@ -78,11 +69,8 @@ def exact_softmax(scores: Floats) -> Floats:
     Returns
     -------
     array of shape (rows, classes)
-        Probabilities; each row's bits are its own, whatever the others are. As secret as the rows.
-
-    References
-    ----------
-    docs/theory/speak-once.md#in-a-computer
+        Each row's bits are its own (docs/theory/speak-once.md#in-a-computer). As secret as the
+        rows.
 
     Examples
     --------
@@ -122,16 +110,14 @@ class ExactNystroem:
 
     Attributes
     ----------
-    landmarks : array of shape (m, dimensions)
-        The landmarks.
-    gamma, radius : float
-        As given.
     whitening : array of shape (m, n_features)
         W, learned from the landmarks: phi(x) = k(x) W, up to rounding.
 
-    References
-    ----------
-    docs/theory/speak-once.md#residual-moments
+    Notes
+    -----
+    k(x)_j = exp(-gamma |x - z_j|^2), W W^T = K^+ for the kernel matrix K of the landmarks z, so
+    that |phi(x)|^2 = k^T K^+ k <= 1. Distances, a public table of the kernel, and W are integers:
+    every sum is exact in any order (docs/theory/speak-once.md#residual-moments).
 
     Examples
     --------
@@ -167,7 +153,7 @@ class ExactNystroem:
         return int(self.whitening.shape[1])
 
     def steps(self, rows: ArrayLike) -> Steps:
-        """Return the features of each row in whole steps, its own bits whatever the others are.
+        """Return the features of each row in whole steps; each row's bits are its own.
 
         Parameters
         ----------

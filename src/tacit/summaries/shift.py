@@ -1,11 +1,8 @@
-"""Whether private records lie where public inputs lie, as far as releases tell it.
+"""Whether private records are distributed as public inputs, by releases alone.
 
-Three releases speak of inputs, not only of labels: how many votes each prototype got, the sum of
-the features, and their second moment. All are compared with what the public inputs themselves would
-give. The sum of squared differences has a known expectation where the two are of one kind: noise,
-the private records' sampling, and the public inputs' sampling. `z` is how far it is beyond that, in
-standard deviations, and `effect` how large that is against what is compared: a difference must be
-certain *and* matter before anybody is warned. All of it is post-processing of releases.
+Votes at each prototype, the sum of the features, or their second moment are compared with those of
+public inputs. A difference must be certain (`z`, beyond noise and both samplings) *and* matter
+(`effect`) before there is a warning. All of it is post-processing of releases.
 """
 
 from __future__ import annotations
@@ -24,14 +21,14 @@ TABLE_EFFECT, MOMENT_EFFECT, MEAN_EFFECT = 0.15, 0.06, 0.02
 
 
 class Shift(NamedTuple):
-    """How far private records lie from public inputs, by a release; public.
+    """How far private records are from public inputs, by a release; public.
 
     Parameters
     ----------
     z : float
-        In standard deviations of what inputs of one kind would give.
+        In standard deviations, under the hypothesis of one distribution.
     effect : float
-        Relative to what is compared; 0 for inputs of one kind.
+        Relative to what is compared; 0 for one distribution.
     least : float
         The effect that matters.
     """
@@ -64,7 +61,7 @@ class Shift(NamedTuple):
 
     @property
     def is_told(self) -> bool:
-        """Whether public inputs do not resemble the private ones, certainly and by much."""
+        """Whether the distributions differ, certainly and by much."""
         return self.z > CERTAIN and self.effect > self.least
 
 
@@ -87,9 +84,9 @@ def table_shift(table: Floats, sigma: float, near: Integers) -> Shift:
 
     Notes
     -----
-    Row sums R_j have the noise K sigma^2. For records of one kind with the public inputs, of which
-    a share w_j of all votes is at prototype j, R_j = N w_j up to the records' sampling, R_j/sqrt r,
-    and the public inputs', N^2 w_j/(r inputs).
+    Row sums R_j have the noise K sigma^2. Under one distribution, with a share w_j of all votes at
+    prototype j, R_j = N w_j up to the records' sampling, R_j/sqrt r, and the public inputs',
+    N^2 w_j/(r inputs).
     """
     n_inputs, votes = near.shape
     shares = np.bincount(near.ravel(), minlength=len(table)) / near.size
@@ -154,10 +151,8 @@ def mean_shift(sums: Floats, view: Floats, total: float, sigma: float, unsure: f
         Public inputs in the feature space.
     total : float
         How many records there are, as released.
-    sigma : float
-        Standard deviation of the noise in each number of `sums`.
-    unsure : float
-        Standard deviation of the noise in `total`.
+    sigma, unsure : float
+        Standard deviations of the noise in each number of `sums`, and in `total`.
 
     Returns
     -------
@@ -166,11 +161,10 @@ def mean_shift(sums: Floats, view: Floats, total: float, sigma: float, unsure: f
 
     Notes
     -----
-    For records of one kind with the public inputs, of mean m and covariance C, the difference of
-    the means has the covariance A = (sigma/n)^2 + (1/n + 1/inputs) C + (unsure/n)^2 m m^T. Its
-    squared length is taken for chi-square with the mean tr A and the variance 2 tr A^2, and `z` is
-    the Gaussian number that is as unlikely (Wilson and Hilferty): a few directions may hold all of
-    the variance, and their squares have long tails.
+    Under one distribution, of mean m and covariance C, the difference of the means has the
+    covariance A = (sigma/n)^2 + (1/n + 1/inputs) C + (unsure/n)^2 m m^T. Its squared length is
+    taken for chi-square with the mean tr A and the variance 2 tr A^2; `z` is the Gaussian number
+    as unlikely (Wilson and Hilferty), for a few directions may hold all of the variance.
 
     Examples
     --------
