@@ -20,7 +20,7 @@ _LARGEST_TIE = 0.4
 _NEAR = 0.01
 _FEW = 90.0
 _SEEN = 3 * 2**0.5
-"""In deviations of the noise on a cell, what a bin of two must hold to be taken for filled."""
+"""Least count of a filled bin of two cells, in deviations of the noise on a cell."""
 
 
 class Band(NamedTuple):

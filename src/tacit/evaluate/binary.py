@@ -29,10 +29,10 @@ from tacit.evaluate.bands import (
 from tacit.evaluate.bins import ScoreBins
 
 CLEAR = 4.5
-"""A sum of counts is told of only if it is expected to be so many deviations of its noise."""
+"""A sum of counts is used only if it is expected to be so many deviations of its noise."""
 BINS = {0.0: 12, 100.0: 24, 1000.0: 48}
-"""How many bins from which clearness of the rarer outcome on: finer ones cost more noise, and ties
-within them less."""
+"""Number of bins, by the least signal-to-noise ratio of the rarer outcome: finer bins have more
+noise and fewer ties."""
 
 
 def bins_for(n_records: int, share: float, sigma: float) -> int:

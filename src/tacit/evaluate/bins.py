@@ -18,7 +18,7 @@ from tacit._checks import Floats, at_least, number_array
 from tacit.errors import InvalidArgument
 
 _SHARPEST = 1e-6
-"""Probabilities are held away from 0 and 1 by this before their logit is taken."""
+"""Probabilities are clipped to [this, 1 - this] before their logit is taken."""
 
 
 def logit(probabilities: ArrayLike) -> Floats:

@@ -39,8 +39,8 @@ def bounded_mean(squares: Floats, mixed: Floats, rest: Floats, noise: float, siz
 def _low_end(squares: Floats, mixed: Floats, rest: Floats, noise: float, size: float) -> Floats:
     """Return the largest mean up to which every one is excluded, or 0.
 
-    A bet against a mean is one against all smaller ones, so this is one test, not one for each
-    mean.
+    A bet against a mean is one against all smaller ones: if this is too high, the bet against the
+    first of `MEANS` above the true one has won, a single test and not one for each mean.
     """
     logs = [
         np.multiply.outer(squares, a)

@@ -40,7 +40,7 @@ NAMES = {
     "something": "share of scans with something to find",
     "left_alone": "nothing found where there is nothing",
 }
-"""What figures are called where people read them."""
+"""Readable names of the figures."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

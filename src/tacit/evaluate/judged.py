@@ -45,7 +45,7 @@ class Judged:
     bounds: tuple[float, float] | None
     turn: bool = False
     order: Integers | None = None
-    """Which column of the model's is that of each class."""
+    """The model's column of each class."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         rest = (self.classes, self.bounds, self.turn, self.order)

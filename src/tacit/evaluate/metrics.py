@@ -21,7 +21,7 @@ _MOST_BINS = 512
 _CALIBRATION_BINS = 15
 _RESAMPLED = 200
 _ONE_MORE = 0.25
-"""Squared half: how far one record that nobody saw may move a sum of ranks or of precisions."""
+"""Squared half: how far one more record may move a sum of ranks or of precisions."""
 
 
 class Figure(NamedTuple):

@@ -46,7 +46,7 @@ def evaluation_section(found: Evaluation) -> Section:
 
 
 CHANCE = {"area under the ROC curve": 0.5, "balanced accuracy": 0.5, "R^2": 0.0}
-"""What somebody reaches who learned nothing, of the figures that say best whether one did."""
+"""Chance levels of the main figures."""
 
 
 def evaluation_measures(found: Evaluation) -> list[Measure]:

@@ -17,7 +17,7 @@ from tacit.evaluate.bins import logit
 
 RULES = ("prevalence", "balanced")
 FAR = 4.0
-"""A released count within so many deviations of nothing is not known to be anything."""
+"""A released count within so many deviations of 0 may be noise alone."""
 
 
 def threshold_by(rule: str, scores: ArrayLike, share: float) -> float:

@@ -43,9 +43,9 @@ _TRIED = 24
 """Public rows, or two blocks of them, that are compared with rows alone at every place of a block.
 """
 _ODD = np.array([1e3, -1.0, 1e-3, 0.0, 1e9, np.inf], dtype=np.float32)
-"""Factors that make of public rows what is unlike all of them."""
+"""Factors that make rows unlike any public one."""
 _PRINTED = 3
-"""Pseudo-random rows whose outputs tell, beside those of zeros, of what network a cache is."""
+"""Pseudo-random rows whose outputs, with those of zeros, identify the network of a cache."""
 
 
 @dataclass(eq=False, repr=False)

@@ -28,7 +28,7 @@ from tacit.errors import InvalidArgument
 Forward = Callable[[NDArray[np.float32]], NDArray[Any]]
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _ELSEWHERE = b"\n\x08location"
-"""How ONNX's protocol buffers write that a tensor stands in another file."""
+"""How ONNX's protocol buffers mark a tensor that is stored in another file."""
 _INSTEAD = "write it to an ONNX file, or give a function"
 
 

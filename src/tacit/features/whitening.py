@@ -25,7 +25,7 @@ from tacit.features.whole_numbers import WholeMatrix, WholeRows, exp_of_negative
 
 _BLOCK = 2048
 _LEAST_SHARE = 1e-6
-"""Directions with less than this share of the largest variance say nothing."""
+"""Directions with less than this share of the largest variance are dropped."""
 _KERNEL_STEPS = 2.0**20
 """With at most 2^12 landmarks, products with a matrix of 21 bits add up to less than 2^53."""
 _MOST_LANDMARKS = 2**12

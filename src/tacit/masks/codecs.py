@@ -406,7 +406,7 @@ class LinearCodec(ABC):
         return answers
 
     def encode(self, answers: ArrayLike) -> Floats:
-        """Return orthonormal coordinates of (answer - mean): not weighted, not clipped, secret.
+        """Return orthonormal coordinates of (answer - mean), unclipped; as secret as the answers.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ from tacit.noise import InsecureNoise
 from tacit.records import PrivateRecords, is_from_data, people_of, read_stack, refuse_overlap
 
 Draw = Callable[[int], NDArray[Any]]
-"""From the number of a private scan to the model's mask of it."""
+"""From a private scan's index to the model's mask."""
 
 
 def evaluate_masks(

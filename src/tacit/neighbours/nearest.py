@@ -35,7 +35,7 @@ _DISTANCES = 2**22  # numbers at a time
 _NOBODY = np.iinfo(np.int64).max
 
 Keys = Callable[[Integers], NDArray[np.bytes_]]
-"""Makes the keys of some records of a block, by their places in it."""
+"""Makes the keys of some records of a block, by their indices in it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

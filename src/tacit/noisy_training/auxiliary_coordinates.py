@@ -129,7 +129,7 @@ class _Layer(NamedTuple):
     delta: Floats
     """The loss by the layer's outputs u."""
     gap: Floats | float
-    """z - f(u), what the layer's own coordinates feel; 0 for the output, which has none."""
+    """z - f(u), of the layer's own coordinates; 0 for the output, which has none."""
     curvature: Floats
     """Gauss-Newton: never negative."""
 
@@ -389,12 +389,6 @@ def histogram_plan(layers: int, noise: float) -> Plan:
     Returns
     -------
     Plan, one noisy sum over the bins of all layers, to be charged together with the run
-
-    Examples
-    --------
-    >>> plan = histogram_plan(6, 20.0)
-    >>> round(plan.epsilon(1e-5), 3)
-    0.425
     """
     columns = layers * EDGES.size
     return Plan(NoisySum(positive(noise=noise) / math.sqrt(layers), 1, columns), 1)

@@ -38,11 +38,6 @@ class PrivateExamples(Secret):
     targets : array of shape (records, ...), class indices, or rows of numbers
     owners : array of shape (records,), optional
         The person of each row, who is then the unit of privacy with all rows; else each row is one.
-
-    Examples
-    --------
-    >>> PrivateExamples(np.zeros((3, 2)), np.zeros(3), np.array(["a", "b", "a"])).n_units
-    2
     """
 
     inputs: NDArray[Any]

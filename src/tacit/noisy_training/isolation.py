@@ -36,7 +36,7 @@ _IN_SPACE = [
     for kind in ("Conv", "MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool")
     for sides in (1, 2, 3)
 ]
-"""Without a batch dimension pools still see row by row, and convolutions fit one size of batch."""
+"""Without a batch dimension pools still work row by row, and convolutions fit one batch size."""
 _NORMS = ("InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 

@@ -178,8 +178,8 @@ Maker = Callable[[PrivateExamples], Parts]
 _TRIED = 2
 """Rows of a trial of single units, each of which is computed many times."""
 _BATCHES = 64
-"""Batches of a trial of hooks. Where kernels round two places of 16 by themselves, a layer of two
-units shows it in one of ten rows that come there: one batch misses that, 64 have 250 such rows."""
+"""Batches of a trial of hooks. Where kernels round two positions of 16 otherwise, a layer of two
+units shows it in one of ten rows there: one batch misses that, 64 have 250 such rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ _DISAGREE = 0.4
 """Share of the queries at which two students typically differ (docs/theory/speak-once.md)."""
 
 Decode = Callable[[Integers], Floats]
-"""From the numbers of the queries that are kept to the posterior of each of them."""
+"""From the indices of the queries in use to their posteriors."""
 
 
 @dataclass(eq=False, repr=False)

@@ -21,7 +21,7 @@ Features = NDArray[np.float32]
 EXACT = 50_000
 """Up to so many inputs, a graph has the exact neighbours."""
 LISTED = 20_000
-"""From more points on, questions from outside look into lists."""
+"""With more points, new inputs are searched for in lists."""
 _BLOCK = 1 << 22  # distances held at a time: 16 MiB
 _GROUPS = 16  # numbers of which only the least is looked at first
 _PROBES = 8

@@ -201,14 +201,6 @@ class NetworkStudent(_Trained, BaseStudent):
     ----------
     network_ : torch.nn.Module
     centre_, scale_ : array, float, applied to features before the network
-
-    Examples
-    --------
-    >>> from tacit.students import build_layers, perceptron
-    >>> layers = perceptron((2, 3), "tanh")
-    >>> student = NetworkStudent(layers).told(build_layers(layers), n_features=2, outputs=3)
-    >>> student.predict_proba([[0.0, 1.0]]).shape
-    (1, 3)
     """
 
     layers: Any = None

@@ -180,7 +180,7 @@ def saved_extra(path: PathLike) -> dict[str, Any]:
 
 
 def _places() -> dict[str, str]:
-    """Return the module of each student, by the name of its class."""
+    """Return the place (module:class) of each student, by the name of its class."""
     return {place.partition(":")[2]: place for place in (*STUDENTS.values(), *_OTHERS)}
 
 

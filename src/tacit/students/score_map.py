@@ -21,20 +21,20 @@ from tacit.errors import InvalidArgument
 SCORE_BINS = 12
 """Bins of the table: two numbers are fitted to it, and each bin has the same noise."""
 _SMALLEST = 1e-12
-"""What a probability counts as at least where no public inputs tell it."""
+"""Least value of a probability where there are no public inputs."""
 _LEAST = 1e-300
 """Below, a logarithm would not be finite."""
 _TIED = 0.01
 """Share of the public probabilities above 0 that count as the smallest of the others."""
 _FARTHEST = 4.0
 """Where there are no public inputs to score, log-odds sinh(u) are as likely for all |u| up to this:
-fine about 0, and still cut at 15, where networks that clipped gradients taught may be."""
+fine about 0, and still cut at 15, where networks trained by clipped gradients may be."""
 _DIGITS = 4
 """Edges are rounded: the last bits of a student depend on how many threads there are."""
 _SLOPE_SPREAD, _SHIFT_SPREAD = 1.0, 2.0
 """How far log slope and shift are from 0 before anything is known: deviations of a prior."""
 _ROUNDS = 4
-"""How often variances are taken anew at what was fitted."""
+"""How often variances are recomputed at the fitted map."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,12 +150,6 @@ class ScoreCheck:
         Returns
         -------
         ScoreCheck, a function of public numbers alone
-
-        Examples
-        --------
-        >>> p = np.linspace(0.1, 0.9, 9)
-        >>> ScoreCheck.of(np.column_stack([1 - p, p]), bins=3).edges.tolist()
-        [-0.4055, 0.8473]
         """
         public = np.asarray(probabilities, dtype=np.float64)
         scores = scores_of(public)
@@ -260,12 +254,6 @@ def shifted_to(probabilities: ArrayLike, shares: ArrayLike) -> ScoreMap:
     Returns
     -------
     ScoreMap
-
-    Examples
-    --------
-    >>> moved = shifted_to([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5])
-    >>> moved([[0.5, 0.5], [0.2, 0.8]]).mean(axis=0).round(6).tolist()
-    [0.5, 0.5]
     """
     logs, wanted = _logs(probabilities, _SMALLEST), finite_array(shares=shares)
     moved = ScoreMap(1.0, np.zeros(len(wanted)))

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from tacit._checks import Floats
 
 CLEAR = 2.0
-"""Deviations above nothing from which something was learned."""
+"""Deviations above 0 from which something was learned."""
 
 
 class Signal(NamedTuple):

@@ -33,7 +33,7 @@ from tacit.teachers.tasks import Answer, AnyJob, Task
 Finished = tuple[Task, Sequence[Answer]]
 
 ATTEMPTS = 4
-"""How often a task is begun when its worker dies; then it is taken to be the killer."""
+"""How often a task is started when its worker dies; then the task is blamed."""
 WORKER_DIED = "WorkerDied"
 """The failure of a teacher whose worker died `ATTEMPTS` times, for example out of memory."""
 
@@ -348,7 +348,7 @@ class DaskCluster:
 
 
 def _with_keys(address: str) -> str:
-    """Add the source of TLS keys to an address that needs them."""
+    """Return the hint, for a TLS address, where its keys are set."""
     if not address.startswith("tls:"):
         return ""
     return (

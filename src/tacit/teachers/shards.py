@@ -126,11 +126,6 @@ def place_of(ids: Iterable[Any], key: bytes) -> Floats:
     Returns
     -------
     array of float of shape (ids,), a share s of all possible ids is below s; secret
-
-    Examples
-    --------
-    >>> place_of(["ann", "bob", "ann"], shard_key(0)).round(3).tolist()
-    [0.835, 0.433, 0.835]
     """
     return places_of(_names(ids), key)
 
