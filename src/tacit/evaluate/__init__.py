@@ -1,4 +1,4 @@
-"""How good a model is: records kept apart say it once, through the ledger; figures with bands."""
+"""How good a model is: held-out records are scored once, through the ledger; figures with bands."""
 
 from tacit.evaluate.bands import Band
 from tacit.evaluate.binary import BinaryTable, Told, bins_for

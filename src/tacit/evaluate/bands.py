@@ -1,13 +1,8 @@
-"""What a noisy table of scores tells, with bands for sampling and noise together.
+"""Figures of a noisy table of scores, with bands for sampling and noise together.
 
-Every figure is a ratio of sums, or of products, of cells. Each cell is a count that varies by
-sampling (as a Poisson variable: figures are ratios, which do not feel the total) plus Gaussian
-noise of known deviation. A value p of the figure is kept in the band unless the data contradict it:
-numerator - p denominator is a known sum of cells, whose deviation follows from p. So no ratio of
-noisy numbers is ever expanded, and a denominator near 0 gives a wide band, not a wrong one
-(docs/theory/evaluation.md#bands).
-
-All functions take tables (..., classes, bins) and work on any number of them at once.
+A figure is a ratio of sums of cells, each a Poisson count plus Gaussian noise of known deviation.
+A value p is in the band unless the data contradict it: numerator - p denominator is a known sum of
+cells. A denominator near 0 gives a wide band, not a wrong one (docs/theory/evaluation.md#bands).
 """
 
 from __future__ import annotations
@@ -25,16 +20,15 @@ _LARGEST_TIE = 0.4
 _NEAR = 0.01
 _FEW = 90.0
 _SEEN = 3 * 2**0.5
-"""In deviations of the noise on a cell, what a bin of two must hold to be taken for filled."""
+"""Least count of a filled bin of two cells, in deviations of the noise on a cell."""
 
 
 class Band(NamedTuple):
-    """An estimate and the ends of its 95 % band; arrays where many tables were read at once.
+    """An estimate and the ends of its 95 % band; arrays for several tables.
 
     Parameters
     ----------
     value, low, high : float or array
-        Within the range that the figure can have.
     """
 
     value: Floats
@@ -43,22 +37,7 @@ class Band(NamedTuple):
 
 
 def solved(a: Floats, b: Floats, c: Floats, value: Floats, ends: tuple[float, float]) -> Band:
-    """Return the band {p: a p^2 + b p + c <= 0} around the value, all of `ends` if it is open.
-
-    Parameters
-    ----------
-    a, b, c : array
-        Of the quadratic; where a is not above 0 nothing is excluded.
-    value : array
-        The estimate.
-    ends : tuple of float
-        To what value and band are held.
-
-    Returns
-    -------
-    Band
-        It holds the value.
-    """
+    """Return the band {p: a p^2 + b p + c <= 0} around the value, all of `ends` if it is open."""
     with np.errstate(all="ignore"):
         root = np.sqrt(np.maximum(b * b - 4 * a * c, 0.0))
         low, high = (-b - root) / (2 * a), (-b + root) / (2 * a)
@@ -80,31 +59,10 @@ def share_band(
     sigma: float,
     ends: tuple[float, float] = UNIT,
 ) -> Band:
-    """Return part/(part + rest), where each is a sum of so many noisy cells.
+    """Return part/(part + rest) with Wilson's band, widened for the noise of so many cells.
 
-    Parameters
-    ----------
-    part, rest : array
-        Noisy sums of counts that have no record in common.
-    cells : tuple of int
-        Over how many cells each was added.
-    sigma : float
-        Deviation of the noise on one cell.
-    ends : tuple of float
-        To what the band is held; `ANYWHERE` where it is a part of another.
-
-    Returns
-    -------
-    Band
-        Wilson's band, widened for the noise: all p with
-        (part - p total)^2 <= z^2 (total p (1 - p) + sigma^2 (cells_0 (1 - p)^2 + cells_1 p^2)).
-
-    Examples
-    --------
-    >>> [round(float(end), 3) for end in share_band(np.array(80.0), np.array(20.0), (1, 1), 0.0)]
-    [0.8, 0.711, 0.867]
-    >>> [round(float(end), 3) for end in share_band(np.array(80.0), np.array(20.0), (1, 1), 5.0)]
-    [0.8, 0.683, 0.906]
+    All p with (part - p total)^2 <= z^2 (total p (1 - p) + sigma^2 (cells_0 (1 - p)^2 + cells_1
+    p^2)); `part` and `rest` have no record in common.
     """
     total = part + rest
     mass = np.maximum(total, 1.0)  # a count: at least one record is spoken of
@@ -119,25 +77,10 @@ def share_band(
 
 
 def mean_band(weights: Floats, table: Floats, sigma: float) -> Band:
-    """Return sum(weights x table)/sum(table): the mean of a number that each cell stands for.
+    """Return sum(weights x table)/sum(table), in [0, 1], with its band.
 
-    Parameters
-    ----------
-    weights : array of shape (classes, bins)
-        What each cell stands for, from 0 to 1.
-    table : array of shape (..., classes, bins)
-        Noisy counts.
-    sigma : float
-        Deviation of the noise on one cell.
+    All p with (top - p total)^2 <= z^2 sum (weight - p)^2 (sigma^2 + count).
 
-    Returns
-    -------
-    Band
-        Of the mean, in [0, 1]: all p with
-        (top - p total)^2 <= z^2 sum (weight - p)^2 (sigma^2 + count).
-
-    Examples
-    --------
     >>> band = mean_band(np.array([[0.0, 1.0]]), np.array([[20.0, 80.0]]), 0.0)
     >>> round(float(band.value), 3)
     0.8
@@ -154,42 +97,15 @@ def mean_band(weights: Floats, table: Floats, sigma: float) -> Band:
 
 
 def tie_chances(slope: Floats, gini: Floats) -> Floats:
-    """Return the chance that a positive is above a negative in its own bin.
-
-    Parameters
-    ----------
-    slope : array of shape (...,)
-        Of the log-odds along the logit of the score.
-    gini : array of shape (bins,)
-        Mean difference of two public logits in a bin.
-
-    Returns
-    -------
-    array of shape (..., bins)
-        1/2 + slope x gini/4, which is exact to first order, at most 0.9.
-    """
+    """Return P(positive above negative) in a bin: 1/2 + slope x gini/4, at most 0.9."""
     return np.asarray(0.5 + np.minimum(np.asarray(slope)[..., None] * gini / 4, _LARGEST_TIE))
 
 
 def auc_band(table: Floats, sigma: float, ties: Floats, ties_spread: Floats | float = 0.0) -> Band:
-    """Return the area under the ROC curve: the chance that a positive is above a negative.
+    """Return the area under the ROC curve of tables (..., 2, bins), bins rising.
 
-    Parameters
-    ----------
-    table : array of shape (..., 2, bins)
-        Noisy counts of negatives and positives, bins rising.
-    sigma : float
-        Deviation of the noise on one cell.
-    ties : array of shape (..., bins)
-        From `tie_chances`.
-    ties_spread : array of shape (..., bins)
-        Deviation of these chances, which all move together: the slope behind them was fitted.
-
-    Returns
-    -------
-    Band
-        All A that the data do not contradict: W(A) = sum_ij h1_i h0_j (k_ij - A) is bilinear in the
-        noisy cells, so unbiased, and its variance is known.
+    All A that the data do not contradict: W(A) = sum_ij h1_i h0_j (k_ij - A) is bilinear in the
+    noisy cells, so unbiased, and its variance is known. `ties` (from `tie_chances`) move together.
     """
     negatives, positives = table[..., 0, :], table[..., 1, :]
     bins = table.shape[-1]
@@ -234,28 +150,9 @@ def inverted(
 ) -> Band:
     """Return all A in [0, 1] with (total - A mass)^2 <= z^2 Var(A).
 
-    The noise's part of the variance is noise_0 - 2 A noise_1 + A^2 noise_2. Sampling has a variance
-    that falls towards 0 and 1, as a share's has (Wilson): it is taken at the estimate, and moved to
-    A by A (1 - A). Near 1 it comes out too small where few records tell it.
-
-    Parameters
-    ----------
-    total, mass : array
-        Their ratio is the estimate.
-    noise : sequence of three arrays
-        As above.
-    sampling : array
-        Variance of total - A mass by sampling, at the estimate.
-    few : array
-        How many records of the rarer kind there are.
-    most : array
-        What the sampling variance over A (1 - A) cannot exceed, where that is known: the margin for
-        few records stops there.
-
-    Returns
-    -------
-    Band
-        In [0, 1].
+    The noise's variance is noise_0 - 2 A noise_1 + A^2 noise_2. The sampling variance is taken at
+    the estimate and scaled by A (1 - A) (Wilson), at most `most`; `few` is the count of the rarer
+    kind.
     """
     with np.errstate(all="ignore"):
         value = np.where(mass > 0, total / mass, np.nan)
@@ -270,22 +167,9 @@ def inverted(
 
 
 def fitted_slope(table: Floats, sigma: float, logits: Floats) -> tuple[Floats, Floats]:
-    """Return the slope of the log-odds along the logit of the score, from a noisy table.
+    """Return the slope of the log-odds along the logit, and its posterior deviation.
 
-    Parameters
-    ----------
-    table : array of shape (..., 2, bins)
-        Noisy counts of negatives and positives.
-    sigma : float
-        Deviation of the noise on one cell.
-    logits : array of shape (bins,)
-        Mean public logit of each bin.
-
-    Returns
-    -------
-    tuple of two arrays of shape (...,)
-        The posterior mode under slope ~ N(1, 1), not below 0, and the posterior deviation: where
-        noise hides the slope, or one bin has all records, that is 1.
+    The posterior mode under slope ~ N(1, 1), not below 0; the deviation is 1 where noise hides it.
     """
     negatives, positives = table[..., 0, :], table[..., 1, :]
     mass = np.maximum(negatives + positives, 1.0)
@@ -317,11 +201,7 @@ def fitted_slope(table: Floats, sigma: float, logits: Floats) -> tuple[Floats, F
 
 
 def _slope_deviation(mass: Floats, share: Floats, sigma: float, logits: Floats) -> Floats:
-    """Return the posterior deviation of a slope, with the intercept unknown, too.
-
-    As if scores told nothing, p being the share everywhere: a fit that noise pulled towards a large
-    p would make itself certain.
-    """
+    """Return a slope's posterior deviation, the intercept unknown, at p = the overall share."""
     p = share[..., None]
     bend = mass * p * (1 - p)
     told = bend**2 / (bend + sigma**2 * (p * p + (1 - p) ** 2) + 1e-12)
@@ -331,18 +211,7 @@ def _slope_deviation(mass: Floats, share: Floats, sigma: float, logits: Floats) 
 
 
 def average_precision(table: Floats) -> Floats:
-    """Return sum of precision x rise of recall over the thresholds between bins.
-
-    Parameters
-    ----------
-    table : array of shape (..., 2, bins)
-        Counts of negatives and positives, bins rising.
-
-    Returns
-    -------
-    array of shape (...,)
-        Average precision of scores that are rounded to their bins; NaN without positives.
-    """
+    """Return sum of precision x rise of recall over the bins' edges; NaN without positives."""
     above = np.cumsum(table[..., ::-1], axis=-1)
     rise = table[..., 1, ::-1]
     with np.errstate(all="ignore"):
@@ -352,20 +221,7 @@ def average_precision(table: Floats) -> Floats:
 
 
 def average_precision_band(table: Floats, sigma: Floats) -> Band:
-    """Return average precision at the thresholds between bins, with a band of first order.
-
-    Parameters
-    ----------
-    table : array of shape (..., 2, bins)
-        Noisy counts of negatives and positives, bins rising.
-    sigma : array of shape (bins,)
-        Deviation of the noise on the cells of each bin.
-
-    Returns
-    -------
-    Band
-        All values that the noisy counts do not contradict, to first order.
-    """
+    """Return average precision at the thresholds between bins, with a band of first order."""
     value = average_precision(table)
     true, false = (np.cumsum(table[..., row, ::-1], axis=-1) for row in (1, 0))
     rise = table[..., 1, ::-1]

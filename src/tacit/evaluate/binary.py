@@ -1,9 +1,8 @@
-"""One outcome, yes or no: every figure that a noisy table of scores tells, each with its band.
+"""One outcome, yes or no: every figure of a noisy table of scores, each with its band.
 
-Which figures are told is decided beforehand, from a declared number of records and a declared
-share, by `Told`: never from the table. A refusal that looked at the noisy counts would pick the
-tables whose noise is large, and bands around what is left would not cover
-(docs/theory/evaluation.md#why-not-refuse-on-noisy-counts).
+`Told` decides which figures are released, from a declared number of records and share, never from
+the table: a refusal by noisy counts would select tables with large noise, and the other bands would
+not cover (docs/theory/evaluation.md#why-not-refuse-on-noisy-counts).
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from tacit.evaluate.bands import (
 from tacit.evaluate.bins import ScoreBins
 
 CLEAR = 4.5
-"""A sum of counts is told of only if it is expected to be so many deviations of its noise."""
+"""A sum of counts is used only if it is expected to be so many deviations of its noise."""
 BINS = {0.0: 12, 100.0: 24, 1000.0: 48}
-"""How many bins from which clearness of the rarer outcome on: finer ones cost more noise, and ties
-within them less."""
+"""Number of bins, by the least signal-to-noise ratio of the rarer outcome: finer bins have more
+noise and fewer ties."""
 
 
 def bins_for(n_records: int, share: float, sigma: float) -> int:
@@ -41,17 +40,13 @@ def bins_for(n_records: int, share: float, sigma: float) -> int:
 
     Parameters
     ----------
-    n_records : int
-        As declared.
-    share : float
-        Of positives, as declared.
-    sigma : float
-        Deviation of the noise on one cell.
+    n_records : int, as declared
+    share : float, of positives, as declared
+    sigma : float, deviation of the noise on one cell
 
     Returns
     -------
-    int
-        12, 24 or 48.
+    int, 12, 24 or 48
 
     Examples
     --------
@@ -64,20 +59,15 @@ def bins_for(n_records: int, share: float, sigma: float) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Told:
-    """Which figures a table tells, decided from declared numbers and public scores.
+    """Which figures a table gives, decided from declared numbers and public scores.
 
     Parameters
     ----------
-    ranking : bool
-        Whether positives and negatives are both clear: ROC curve, area, recall at thresholds.
-    precision : array of bool, of shape (bins - 1,)
-        At which edges enough records are expected above.
-    average_precision : bool
-        Whether positives are clear, and precision somewhere.
-    groups : list of slice
-        Bins that are taken together in the calibration curve: each group is clear.
-    overall : bool
-        Whether the number of records itself is clear: accuracy, share, Brier score.
+    ranking : bool, whether positives and negatives are both clear: ROC, area, recall at thresholds
+    precision : array of bool of shape (bins - 1,), edges with enough expected records above
+    average_precision : bool, whether positives are clear, and precision somewhere
+    groups : list of slice, bins merged in the calibration curve, so that each group is clear
+    overall : bool, whether the number of records itself is clear: accuracy, share, Brier score
     """
 
     ranking: bool
@@ -88,23 +78,18 @@ class Told:
 
     @classmethod
     def at(cls, n_records: int, share: float, sigma: float, bins: ScoreBins) -> Told:
-        """Decide.
+        """Decide from public numbers alone.
 
         Parameters
         ----------
-        n_records : int
-            As declared.
-        share : float
-            Of positives, as declared.
-        sigma : float
-            Deviation of the noise on one cell.
-        bins : ScoreBins
-            From public scores.
+        n_records : int, as declared
+        share : float, of positives, as declared
+        sigma : float, deviation of the noise on one cell
+        bins : ScoreBins, from public scores
 
         Returns
         -------
         Told
-            A function of public numbers alone.
         """
         rarer = n_records * min(share, 1 - share) / (sigma * math.sqrt(bins.count))
         above = np.cumsum(bins.mass[::-1])[::-1][1:]
@@ -117,7 +102,7 @@ class Told:
 
 
 def _groups(clear: Floats) -> list[slice]:
-    """Cut bins into neighbours that are clear together, from the bottom."""
+    """Merge neighbouring bins until each group is clear, from the bottom."""
     groups, start = [], 0
     for end in range(1, len(clear) + 1):
         if clear[start:end].sum() / math.sqrt(end - start) >= CLEAR:
@@ -134,18 +119,14 @@ def _groups(clear: Floats) -> list[slice]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BinaryTable:
-    """A noisy table of negatives and positives by score, and what may be read from it.
+    """A noisy table of negatives and positives by score, and the figures that it gives.
 
     Parameters
     ----------
-    table : array of shape (..., 2, bins)
-        Noisy counts; any number of tables at once.
-    sigma : float
-        Deviation of the noise on one cell.
-    bins : ScoreBins
-        From public scores.
-    told : Told
-        Which figures may be read.
+    table : array of shape (..., 2, bins), noisy counts; any number of tables at once
+    sigma : float, deviation of the noise on one cell
+    bins : ScoreBins, from public scores
+    told : Told, which figures may be read
     """
 
     table: Floats
@@ -159,7 +140,6 @@ class BinaryTable:
         Returns
         -------
         Band
-            Of the share.
         """
         negatives, positives = self.table.sum(-1)[..., 0], self.table.sum(-1)[..., 1]
         return share_band(positives, negatives, (self.bins.count,) * 2, self.sigma)
@@ -170,7 +150,6 @@ class BinaryTable:
         Returns
         -------
         Band
-            Of the area.
         """
         slope, deviation = fitted_slope(self.table, self.sigma, self.bins.logits)
         gini = self.bins.gini
@@ -178,12 +157,11 @@ class BinaryTable:
         return auc_band(self.table, self.sigma, tie_chances(slope, gini), spread)
 
     def average_precision(self) -> Band:
-        """Return average precision over the thresholds at which precision is told.
+        """Return average precision of scores rounded to the thresholds that have precision.
 
         Returns
         -------
         Band
-            Of the average precision of scores that are rounded to these thresholds.
         """
         top = int(np.flatnonzero(self.told.precision).max()) + 1
         merged = [self.table[..., :top], self.table[..., top:].sum(-1, keepdims=True)]
@@ -192,12 +170,11 @@ class BinaryTable:
         return average_precision_band(np.concatenate(merged, axis=-1), deviations)
 
     def brier(self) -> Band:
-        """Return the mean squared difference of probability and outcome.
+        """Return the Brier score, of scores rounded to the public mean of their bin.
 
         Returns
         -------
         Band
-            Of scores that are rounded to the public mean of their bin.
         """
         score = self.bins.mean
         return mean_band(np.stack([score**2, (1 - score) ** 2]), self.table, self.sigma)
@@ -207,13 +184,11 @@ class BinaryTable:
 
         Parameters
         ----------
-        edge : int
-            Its number: scores from `bins.edges[edge]` on are called positive.
+        edge : int, index: scores from `bins.edges[edge]` on are predicted positive
 
         Returns
         -------
-        dict of str to tuple
-            Noisy count and number of cells, by "tn", "fn", "fp", "tp".
+        dict of str to tuple, noisy count and number of cells, by "tn", "fn", "fp", "tp"
         """
         below, above = self.table[..., : edge + 1].sum(-1), self.table[..., edge + 1 :].sum(-1)
         few, many = edge + 1, self.bins.count - edge - 1
@@ -229,15 +204,12 @@ class BinaryTable:
 
         Parameters
         ----------
-        edge : int
-            Its number.
-        part, rest : tuple of str
-            Names of counts.
+        edge : int, index
+        part, rest : tuple of str, names of counts
 
         Returns
         -------
         Band
-            Of the ratio.
         """
         return self._ratio_at(edge, part, rest, UNIT)
 
@@ -252,17 +224,15 @@ class BinaryTable:
         return share_band(first, second, cells, self.sigma, ends)
 
     def at(self, edge: int) -> dict[str, Band]:
-        """Return what is told at an edge: recall, specificity, precision, accuracy, balanced.
+        """Return recall, specificity, precision, accuracy and balanced accuracy at an edge.
 
         Parameters
         ----------
-        edge : int
-            Its number: scores from `bins.edges[edge]` on are called positive.
+        edge : int, index: scores from `bins.edges[edge]` on are predicted positive
 
         Returns
         -------
-        dict of str to Band
-            By name; what is not told is left out.
+        dict of str to Band, by name, without what may not be read
         """
         told: dict[str, Band] = {}
         if self.told.ranking:
@@ -278,12 +248,11 @@ class BinaryTable:
         return told
 
     def calibration(self) -> list[tuple[Floats, Band]]:
-        """Return mean score and share of positives in each group of bins.
+        """Return mean score and share of positives in each group of bins, rising.
 
         Returns
         -------
         list of (float, Band)
-            From low scores to high ones.
         """
         curve = []
         for group in self.told.groups:
@@ -295,12 +264,11 @@ class BinaryTable:
         return curve
 
     def figures(self) -> dict[str, Any]:
-        """Return everything that is told.
+        """Return all figures that may be read.
 
         Returns
         -------
-        dict
-            `Band`s by name; "thresholds" has a dict for each edge, "calibration" pairs.
+        dict, `Band`s by name; "thresholds" has a dict for each edge, "calibration" pairs
         """
         told: dict[str, Any] = {}
         if self.told.overall:
@@ -315,7 +283,7 @@ class BinaryTable:
 
 
 def _mean_of(first: Band, second: Band) -> Band:
-    """Return the mean of two independent figures, whose distances to their ends add in squares."""
+    """Return the mean of two independent figures; distances to the ends add in squares."""
     value = (first.value + second.value) / 2
     low = value - np.hypot(first.value - first.low, second.value - second.low) / 2
     high = value + np.hypot(first.high - first.value, second.high - second.value) / 2

@@ -1,9 +1,8 @@
-"""Bins of scores, fixed by public scores alone, and what public scores are like inside them.
+"""Bins of scores, fixed by public scores alone, and the public scores inside them.
 
-Edges are quantiles of public scores under a measure that gives half of its mass to what the model
-takes for negatives and half to what it takes for positives, so that a rare outcome has as many bins
-as a frequent one. Thresholds that matter (0.5, the model's own) are edges, too. Nothing here ever
-saw a private record (docs/theory/evaluation.md#bins).
+Edges are quantiles of public scores under a measure that gives half of its mass to predicted
+negatives and half to positives; thresholds that matter (0.5, the model's own) are edges, too. No
+private record is used (docs/theory/evaluation.md#bins).
 """
 
 from __future__ import annotations
@@ -19,27 +18,11 @@ from tacit._checks import Floats, at_least, number_array
 from tacit.errors import InvalidArgument
 
 _SHARPEST = 1e-6
-"""Probabilities are held away from 0 and 1 by this before their logit is taken."""
+"""Probabilities are clipped to [this, 1 - this] before their logit is taken."""
 
 
 def logit(probabilities: ArrayLike) -> Floats:
-    """Return log p/(1 - p), with p held within [1e-6, 1 - 1e-6].
-
-    Parameters
-    ----------
-    probabilities : array
-        From 0 to 1.
-
-    Returns
-    -------
-    array
-        Finite.
-
-    Examples
-    --------
-    >>> logit([0.5, 1.0]).round(2).tolist()
-    [0.0, 13.82]
-    """
+    """Return log p/(1 - p), with p clipped to [1e-6, 1 - 1e-6]."""
     p = np.clip(np.asarray(probabilities, dtype=np.float64), _SHARPEST, 1 - _SHARPEST)
     return np.asarray(np.log(p / (1 - p)))
 
@@ -50,14 +33,10 @@ class ScoreBins:
 
     Parameters
     ----------
-    edges : array of shape (bins - 1,)
-        Rising; a score that equals an edge lies above it.
-    mass : array of shape (bins,)
-        Share of the public scores in each bin.
-    mean : array of shape (bins,)
-        Mean score.
-    logits, gini : array of shape (bins,)
-        Mean logit, and mean difference of two logits.
+    edges : array of shape (bins - 1,), rising; a score that equals an edge lies above it
+    mass : array of shape (bins,), share of the public scores in each bin
+    mean : array of shape (bins,), mean score
+    logits, gini : array of shape (bins,), mean logit, and mean difference of two logits
     """
 
     edges: Floats
@@ -77,17 +56,13 @@ class ScoreBins:
 
         Parameters
         ----------
-        scores : array of shape (inputs,)
-            The model's probabilities of public inputs.
-        bins : int
-            How many there shall be at the most: equal scores may leave fewer.
-        thresholds : sequence of float
-            Each becomes an edge, in place of the nearest one that is no threshold.
+        scores : array of shape (inputs,), the model's probabilities of public inputs
+        bins : int, the most bins: equal scores may leave fewer
+        thresholds : sequence of float, each becomes an edge, in place of the nearest other one
 
         Returns
         -------
-        ScoreBins
-            A function of public numbers alone.
+        ScoreBins, a function of public numbers alone
 
         Examples
         --------
@@ -115,14 +90,11 @@ class ScoreBins:
         Parameters
         ----------
         bins : int
-            How many bins.
-        thresholds : sequence of float
-            Each becomes an edge, in place of the nearest one that is no threshold.
+        thresholds : sequence of float, each becomes an edge, in place of the nearest other one
 
         Returns
         -------
-        ScoreBins
-            As if every score were as likely.
+        ScoreBins, as of evenly spread scores
         """
         grid = (np.arange(100 * bins) + 0.5) / (100 * bins)
         return cls.of(grid, bins, thresholds=thresholds)
@@ -133,23 +105,20 @@ class ScoreBins:
         Returns
         -------
         dict of str to list
-            Each array by its name.
         """
         return {name: getattr(self, name).tolist() for name in self.__slots__}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Self:
-        """Make it of what `as_dict` returned.
+        """Read what `as_dict` returned.
 
         Parameters
         ----------
         plain : dict
-            Each array by its name.
 
         Returns
         -------
         ScoreBins
-            The same.
         """
         made = {name: np.asarray(plain[name], dtype=np.float64) for name in cls.__slots__}
         return cls(**made)
@@ -166,7 +135,7 @@ def _edges(rising: Floats, bins: int) -> Floats:
 
 
 def _inside(public: Floats, edges: Floats) -> tuple[Floats, ...]:
-    """Return what `ScoreBins` says of each bin, in its order."""
+    """Return the fields of `ScoreBins` of each bin, in its order."""
     place = np.searchsorted(edges, public, side="right")
     ends = np.concatenate([[0.0], edges, [1.0]])
     facts = []

@@ -1,6 +1,6 @@
 """A 95 % band for the mean of numbers in [0, 1], from noisy sums, whatever their distribution.
 
-A mean is left out if a bet against it, on the released sums, has won 40 times its stake
+A mean is excluded if a bet against it, on the released sums, has won 40 times its stake
 (docs/theory/evaluation.md#bounded-means).
 """
 
@@ -23,29 +23,10 @@ _STAKES = np.geomspace(1e-3, 1e3, 64)[:, None]
 
 
 def bounded_mean(squares: Floats, mixed: Floats, rest: Floats, noise: float, size: float) -> Band:
-    """Return the mean of d, with a band that holds for independent d of any distribution.
+    """Return the mean of d from noisy sums of d^2, d (1 - d), (1 - d)^2, and its band.
 
-    Parameters
-    ----------
-    squares, mixed, rest : array
-        Sums of d^2, d (1 - d) and (1 - d)^2 over unknown n numbers, with Gaussian noise.
-    noise : float
-        Deviation of the noise on `squares` and `rest`; `mixed` has half of its variance.
-    size : float
-        About how many numbers there are, as declared. The band holds whatever it says, and is
-        narrowest where it is right.
-
-    Returns
-    -------
-    Band
-        Of the mean.
-
-    Examples
-    --------
-    >>> d = np.array([0.0] + [0.9] * 49)
-    >>> sums = [np.sum(each) for each in (d**2, d * (1 - d), (1 - d) ** 2)]
-    >>> [round(float(end), 3) for end in bounded_mean(*sums, noise=0.0, size=50)]
-    [0.882, 0.761, 0.96]
+    The noise has deviation `noise`, on `mixed` half the variance. The band holds for independent d
+    of any distribution and any declared `size`; it is narrowest where that is right.
     """
     low = _low_end(squares, mixed, rest, noise, size)
     high = 1 - _low_end(rest, mixed, squares, noise, size)
@@ -56,10 +37,10 @@ def bounded_mean(squares: Floats, mixed: Floats, rest: Floats, noise: float, siz
 
 
 def _low_end(squares: Floats, mixed: Floats, rest: Floats, noise: float, size: float) -> Floats:
-    """Return the last mean up to which every one is left out, or 0.
+    """Return the largest mean up to which every one is excluded, or 0.
 
-    Every bet against a mean is one against all smaller ones, so one of those that are left out up
-    to here is at least the true one if this is too high: a single test, and not one for each mean.
+    A bet against a mean is one against all smaller ones: if this is too high, the bet against the
+    first of `MEANS` above the true one has won, a single test and not one for each mean.
     """
     logs = [
         np.multiply.outer(squares, a)
@@ -75,7 +56,7 @@ def _low_end(squares: Floats, mixed: Floats, rest: Floats, noise: float, size: f
 
 @lru_cache(maxsize=16)
 def bets(noise: float, size: float) -> Floats:
-    """Return two bets against each of `MEANS`: factors of the three sums, and what noise costs.
+    """Return two bets against each of `MEANS`: factors of the three sums, and the noise's cost.
 
     A bet's logarithm is the sum of f(d) = l (d - p) - c (d - p)^2 - k, written in d^2, d (1 - d)
     and (1 - d)^2. Chernoff's has c = 0; the other one (Fan, Grama and Liu) has k = 0.

@@ -1,8 +1,8 @@
-"""Several classes: how often the label is right, how sure it is then, and who is taken for whom.
+"""Several classes: accuracy, its calibration, and the confusion matrix.
 
-Two tables share the price equally. One counts right and wrong labels by the probability that the
-model gives its label: the binary figures of "is the label right" are read from it. The other counts
-true against said classes (docs/theory/evaluation.md#several-classes).
+Two tables share the price equally: right and wrong labels by the probability of the predicted
+label, which gives the binary figures of "is the label right"; and true against predicted classes
+(docs/theory/evaluation.md#several-classes).
 """
 
 from __future__ import annotations
@@ -20,18 +20,14 @@ from tacit.evaluate.binary import CLEAR
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConfusionTable:
-    """A noisy table of true against said classes.
+    """A noisy table of true against predicted classes.
 
     Parameters
     ----------
-    table : array of shape (..., classes, classes)
-        Noisy counts: a row a true class, a column a said one.
-    sigma : float
-        Deviation of the noise on one cell.
-    n_records : int
-        As declared.
-    shares : array of shape (classes,)
-        Of the classes, as declared.
+    table : array of shape (..., classes, classes), noisy counts: rows true, columns predicted
+    sigma : float, deviation of the noise on one cell
+    n_records : int, as declared
+    shares : array of shape (classes,), of the classes, as declared
     """
 
     table: Floats
@@ -41,7 +37,7 @@ class ConfusionTable:
 
     @property
     def told(self) -> list[bool]:
-        """Of which classes recall is told: those whose count is expected to be clear."""
+        """The classes with recall: those whose count is expected to be clear."""
         noise = self.sigma * math.sqrt(len(self.shares))
         return [bool(self.n_records * share / noise >= CLEAR) for share in self.shares]
 
@@ -51,7 +47,6 @@ class ConfusionTable:
         Returns
         -------
         Band
-            Of the accuracy.
         """
         classes = self.table.shape[-1]
         right = np.trace(self.table, axis1=-2, axis2=-1)
@@ -59,19 +54,16 @@ class ConfusionTable:
         return share_band(right, wrong, (classes, classes * (classes - 1)), self.sigma)
 
     def recall(self, place: int, ends: tuple[float, float] = (0.0, 1.0)) -> Band:
-        """Return the share of a class that is labelled so.
+        """Return the recall of a class.
 
         Parameters
         ----------
-        place : int
-            Of the class.
-        ends : tuple of float
-            To what the band is held.
+        place : int, index of the class
+        ends : tuple of float, limits of the band
 
         Returns
         -------
         Band
-            Of the recall.
         """
         right = self.table[..., place, place]
         others = self.table[..., place, :].sum(-1) - right
@@ -83,7 +75,6 @@ class ConfusionTable:
         Returns
         -------
         Band
-            Of the balanced accuracy.
         """
         each = [self.recall(place, ANYWHERE) for place in range(self.table.shape[-1])]
         value = np.mean([one.value for one in each], axis=0)
@@ -92,12 +83,11 @@ class ConfusionTable:
         return Band(*(np.clip(end, 0.0, 1.0) for end in (value, value - below, value + above)))
 
     def figures(self) -> dict[str, Any]:
-        """Return everything that is told.
+        """Return all figures that may be read.
 
         Returns
         -------
-        dict
-            `accuracy`, `balanced_accuracy` and `recall`, a Band or None for each class.
+        dict, `accuracy`, `balanced_accuracy` and `recall`, a Band or None for each class
         """
         told: dict[str, Any] = {}
         if self.n_records / (self.sigma * self.table.shape[-1]) >= CLEAR:

@@ -1,7 +1,7 @@
-"""What an evaluation will release and who pays for it: public, fixed before anything is scored.
+"""What an evaluation will release and which ledger pays: public, fixed before anything is scored.
 
-Whatever is evaluated (rows, masks), a `Design` has its plans and how they will be read, a `Payer`
-the ledger that is there or will be made; `carry_out` refuses, then lets the records speak, once.
+A `Design` has the plans and how they will be read, a `Payer` the ledger that exists or will be
+made; `carry_out` checks both, then releases once.
 """
 
 from __future__ import annotations
@@ -52,18 +52,10 @@ _TABLES = {
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Who pays for an evaluation: a ledger that is there, or the terms of one that is made.
+    """The ledger of an evaluation: an existing one, or the terms of a new one.
 
-    Parameters
-    ----------
-    ledger : Ledger or NewLedger
-        It is made only once nothing speaks against the evaluation.
-    budget : Budget
-        What the evaluation may cost by itself, at the delta that releases are counted at.
-    unit : str
-        Whose privacy a ledger that is made counts.
-    disjoint : bool
-        Whether it was declared that nobody here taught the model.
+    `budget` is the cost of this evaluation alone, at the delta of its releases; `unit` is that of a
+    new ledger; `disjoint` declares that nobody here trained the model.
     """
 
     ledger: Ledger | NewLedger
@@ -83,7 +75,7 @@ class Payer:
         each: str,
         disjoint: bool,
     ) -> Payer:
-        """Check who pays, and whose privacy is counted."""
+        """Check the ledger, and whose privacy is counted."""
         unit = "person" if by_person else each
         if isinstance(ledger, NewLedger):
             if not disjoint:
@@ -113,7 +105,7 @@ class Payer:
 
     @property
     def existing(self) -> Ledger | None:
-        """The ledger, if there is one already: noise is fixed as it adds up entries."""
+        """The ledger, if there is one already: it decides how the cost of the noise adds up."""
         return self.ledger if isinstance(self.ledger, Ledger) else None
 
     def check_delta(self, size: int, called: str) -> None:
@@ -126,7 +118,7 @@ class Payer:
             )
 
     def opened(self) -> Ledger:
-        """Return the ledger; one that has to be made is made now."""
+        """Return the ledger; a new one is made now."""
         if isinstance(self.ledger, Ledger):
             return self.ledger
         new = self.ledger
@@ -141,12 +133,12 @@ class Payer:
         )
 
     def noise_for(self, *mechanisms: WithNoise) -> float:
-        """Return the deviation with which one release by each costs what the evaluation may."""
+        """Return the deviation at which one release of each mechanism costs the budget."""
         return noise_for(self.budget, *mechanisms, ledger=self.existing)
 
 
 def noise_for(budget: Budget, *mechanisms: WithNoise, ledger: Ledger | None = None) -> float:
-    """Return the deviation with which one release by each of the mechanisms costs the budget."""
+    """Return the deviation at which one release of each mechanism costs the budget."""
     plans = calibrate(
         lambda sigma: [Plan(made(sigma), 1) for made in mechanisms], budget, ledger=ledger
     )
@@ -167,7 +159,7 @@ def _refuse_another(model: Any, ledger: Ledger, disjoint: bool) -> None:
 def faults_of(
     disjoint: bool, allow_overlap: bool, n_records: Any, share: Any = None, *, model: Any
 ) -> tuple[str, ...]:
-    """Return what no cost covers of what was asked for; never of what was found."""
+    """Return caveats on what was requested, which no cost covers; never on what was found."""
     asked = {
         DISJOINT: disjoint,
         UNMATCHED: not disjoint and getattr(model, "ledger_", None) is None,
@@ -178,7 +170,7 @@ def faults_of(
 
 
 def _presumed(model: Any) -> tuple[str, ...]:
-    """Return what is presumed of encoders by which the model sees private rows."""
+    """Return the assumptions about encoders through which the model sees private rows."""
     parts = steps_of(model) if isinstance(model, Pipeline) else [model]
     owners = [*parts, *(getattr(part, "student_", None) for part in parts)]
     own = (getattr(owner, name, None) for owner in owners for name in ("features", "features_"))
@@ -191,18 +183,8 @@ def _presumed(model: Any) -> tuple[str, ...]:
 class Design:
     """What will be released and how it will be read.
 
-    Parameters
-    ----------
-    kind : str
-        Of `Evaluation`.
-    sigma : float
-        Deviation of the noise on each number.
-    plans : list of Plan
-        What is paid for, one for each table.
-    purposes : list of str
-        What the ledger calls them.
-    about : dict
-        Further arguments of `Evaluation`.
+    `kind` and `about` are for `Evaluation`; `plans` and `purposes` are of each table, for the
+    ledger.
     """
 
     kind: str
@@ -212,7 +194,7 @@ class Design:
     about: dict[str, Any]
 
     def refuse_hopeless(self, called: str) -> None:
-        """Refuse, from declared numbers alone, what would tell nothing; `called` is public."""
+        """Refuse, from declared numbers alone, what would give no figure; `called` is public."""
         empty = {name: np.zeros(shape) for name, shape in self._shapes().items()}
         untold = Evaluation(self.kind, empty, self.sigma, **self.about)
         if not any(True for _ in untold.rows()):
@@ -223,7 +205,7 @@ class Design:
             )
 
     def reading(self) -> list[Any]:
-        """Return what a table that is kept must be read with: edges, order of classes, scales."""
+        """Return what a stored table must be read with: edges, order of classes, scales."""
         bins, classes = self.about.get("bins"), self.about.get("classes", [])
         told = [np.zeros(0) if bins is None else bins.edges, np.array(list(map(str, classes)))]
         if self.kind == "numbers":
@@ -241,7 +223,7 @@ class Design:
         return {name: shapes[name] for name in _TABLES[self.kind]}
 
     def read(self, releases: list[Any], cost: Budget) -> Evaluation:
-        """Return what was told."""
+        """Return the released evaluation."""
         tables: dict[str, Floats] = {
             name: np.asarray(one.values)
             for name, one in zip(_TABLES[self.kind], releases, strict=True)
@@ -263,29 +245,10 @@ def carry_out(
     noise: InsecureNoise | None = None,
     kept: KeptReleases | None = None,
 ) -> Evaluation:
-    """Refuse what tells nothing or costs too much; then let the records speak, once.
+    """Refuse what gives no figure or costs too much; then release the records' contributions once.
 
-    Parameters
-    ----------
-    design : Design
-        What is released.
-    payer : Payer
-        Who pays.
-    answers : callable
-        Returns what the records say, for each plan. Secret; asked after everything was checked.
-    faults : tuple of str
-        What no cost covers.
-    public : array, optional
-        Public inputs, which a kept release must have been made with.
-    noise : InsecureNoise, optional
-        For tests and research.
-    kept : KeptReleases, optional
-        Where releases are kept.
-
-    Returns
-    -------
-    Evaluation
-        Public.
+    `answers` returns them for each plan (secret) and is called after all checks; `public` are the
+    inputs that a stored release must have been made with.
     """
     size = design.about["n_records"]
     # Were it counted, an error would tell it without an entry of the ledger that confesses it.
@@ -310,20 +273,7 @@ def carry_out(
 
 
 def mean_of_own(rows: Floats, private: PrivateRecords) -> Contributions:
-    """Return what records say in a sum; a person says the mean of the own ones. Secret.
-
-    Parameters
-    ----------
-    rows : array of shape (records, columns)
-        Of norm at most 1 each.
-    private : PrivateRecords
-        Whose they are.
-
-    Returns
-    -------
-    Contributions
-        For a `NoisySum` of one row.
-    """
+    """Return rows of norm at most 1, averaged over each person, for a `NoisySum`. Secret."""
 
     def left(some: Integers) -> Floats:
         return np.ones((len(some), 1))

@@ -1,9 +1,8 @@
-"""Masks: mean Dice, of all that is not background and of each class, from one noisy sum.
+"""Masks: mean Dice of the foreground and of each class, from one noisy sum.
 
-A scan whose truth holds something says, of each of J Dice scores d, the three numbers
-(d^2, sqrt 2 d (1 - d), (1 - d)^2)/sqrt J, whose norm is (d^2 + (1 - d)^2)/sqrt J <= 1/sqrt J: so
-count, sum and sum of squares come out of one vector of norm at most 1. A scan with nothing to find
-says only whether the model found nothing there (docs/theory/evaluation.md#masks).
+A scan contributes, for each of J Dice scores d, (d^2, sqrt 2 d (1 - d), (1 - d)^2)/sqrt J, whose
+norm is (d^2 + (1 - d)^2)/sqrt J <= 1/sqrt J. A scan with nothing to find contributes only whether
+the model found nothing there (docs/theory/evaluation.md#masks).
 """
 
 from __future__ import annotations
@@ -29,36 +28,13 @@ _COUNTED = 4
 
 
 def columns_of(scores: int) -> int:
-    """Return how many numbers a scan says of so many Dice scores.
-
-    Parameters
-    ----------
-    scores : int
-        All that is not background, and each class where there are several.
-
-    Returns
-    -------
-    int
-        Three for each, and two for scans with nothing to find.
-    """
+    """Return how many numbers a scan contributes: three for each Dice score, and two more."""
     return _PARTS * scores + _EMPTY
 
 
 def score_names(classes: Sequence[str]) -> list[str]:
-    """Return what the Dice scores of classes are called.
+    """Return the names of the Dice scores of classes, the background's first.
 
-    Parameters
-    ----------
-    classes : sequence of str
-        Their names, the background's first.
-
-    Returns
-    -------
-    list of str
-        All that is not background, then each class where there are several.
-
-    Examples
-    --------
     >>> score_names(["background", "head", "tail"])
     ['all that is not background', 'head', 'tail']
     """
@@ -66,21 +42,17 @@ def score_names(classes: Sequence[str]) -> list[str]:
 
 
 def said_of_masks(dice: Floats, there: NDArray[np.bool_], found: NDArray[np.bool_]) -> Floats:
-    """Return what scans say of their Dice scores. Secret.
+    """Return the scans' contributions to the sum of Dice scores. Secret.
 
     Parameters
     ----------
-    dice : array of shape (scans, scores)
-        Between 0 and 1; the first is of all that is not background.
-    there : array of bool, of shape (scans, scores)
-        Whether the true mask holds it.
-    found : array of bool, of shape (scans,)
-        Whether the model's mask holds anything.
+    dice : array of shape (scans, scores), between 0 and 1; the first is of the foreground
+    there : array of bool, of shape (scans, scores), whether the true mask holds it
+    found : array of bool, of shape (scans,), whether the model's mask holds anything
 
     Returns
     -------
-    array of shape (scans, 3 scores + 2)
-        Rows of norm at most 1; one of a score that is not finite is 0.
+    array of shape (scans, 3 scores + 2), of norm at most 1; scores that are not finite give 0
     """
     d = np.clip(dice, 0.0, 1.0)
     parts = np.stack([d * d, math.sqrt(2) * d * (1 - d), (1 - d) ** 2], axis=-1)
@@ -94,20 +66,15 @@ def said_of_masks(dice: Floats, there: NDArray[np.bool_], found: NDArray[np.bool
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiceSums:
-    """Noisy sums of what scans say of their masks.
+    """Noisy sums of the scans' contributions.
 
     Parameters
     ----------
-    sums : array of shape (..., 3 scores + 2)
-        As released.
-    sigma : float
-        Deviation of the noise on each.
-    n_records : int
-        Scans, or people, as declared.
-    share : float
-        Of scans with something to find, as declared.
-    names : list of str
-        Of the scores; the first is of all that is not background.
+    sums : array of shape (..., 3 scores + 2), as released
+    sigma : float, deviation of the noise on each
+    n_records : int, scans, or people, as declared
+    share : float, of scans with something to find, as declared
+    names : list of str, of the scores; the first is of the foreground
     """
 
     sums: Floats
@@ -136,13 +103,11 @@ class DiceSums:
 
         Parameters
         ----------
-        place : int
-            Of the score.
+        place : int, index of the score
 
         Returns
         -------
-        Band
-            That holds for every distribution of the scores.
+        Band, valid for every distribution of the scores
         """
         first, second, third = self._parts_of(place)
         return bounded_mean(first, second, third, self.noise, max(1.0, self.n_records * self.share))
@@ -153,7 +118,6 @@ class DiceSums:
         Returns
         -------
         Band
-            Of the share.
         """
         cells = (_COUNTED * len(self.names), _EMPTY)
         return share_band(self._count(), self.sums[..., -2:].sum(-1), cells, self.sigma)
@@ -164,17 +128,15 @@ class DiceSums:
         Returns
         -------
         Band
-            Of the share.
         """
         return share_band(self.sums[..., -2], self.sums[..., -1], (1, 1), self.sigma)
 
     def figures(self) -> dict[str, Any]:
-        """Return everything that is told, as expected from declared numbers.
+        """Return the figures that declared numbers allow.
 
         Returns
         -------
-        dict
-            `dice`, a Band for each score or None; `something` and `left_alone` as Bands.
+        dict, `dice`, a Band for each score or None; `something` and `left_alone` as Bands
         """
         clear = self.n_records * self.share / (math.sqrt(_COUNTED) * self.noise) >= CLEAR
         told: dict[str, Any] = {

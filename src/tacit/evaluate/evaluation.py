@@ -1,7 +1,6 @@
-"""What an evaluation left: noisy tables, the public numbers that they are read with, and figures.
+"""The result of an evaluation: noisy tables, the public numbers that read them, and figures.
 
-Everything in it is public: the tables were paid for, and figures, at any threshold and at any later
-time, are post-processing of them.
+All of it is public: the tables were paid for, and figures at any threshold are post-processing.
 """
 
 from __future__ import annotations
@@ -41,37 +40,28 @@ NAMES = {
     "something": "share of scans with something to find",
     "left_alone": "nothing found where there is nothing",
 }
-"""What figures are called where people read them."""
+"""Readable names of the figures."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """How good a model is, as records kept apart told once.
+    """How good a model is, from one private release of held-out records.
 
     Parameters
     ----------
-    kind : str
-        "binary", "classes", "numbers" or "masks".
-    tables : dict of str to array
-        What was released, by name; public.
-    sigma : float
-        Deviation of the noise on each number of them.
-    n_records : int
-        How many records (or people) were declared: what is told was decided by it.
+    kind : str, "binary", "classes", "numbers" or "masks"
+    tables : dict of str to array, what was released, by name; public
+    sigma : float, deviation of the noise on each number of them
+    n_records : int, declared records (or people), which decided the figures
     shares : list of float
         Of the classes, as declared; empty for numbers. Of masks: of scans with something to find.
-    bins : ScoreBins, optional
-        Edges between scores, and the public scores inside them.
-    classes : list
-        The label set; the last is the positive one of two.
-    threshold : float
-        From which probability on the positive class is said.
+    bins : ScoreBins, optional, edges between scores, and the public scores inside them
+    classes : list, the label set; the last is the positive one of two
+    threshold : float, of the positive class's probability
     numbers : dict
         For numbers: `scale` and `predicted` of `NumberSums`. For masks: `scores`, their names.
-    entries : list of str
-        Hashes of the ledger's entries that paid.
-    epsilon, delta : float
-        What the evaluation by itself cost.
+    entries : list of str, hashes of the ledger's entries that paid
+    epsilon, delta : float, the cost of the evaluation alone
     """
 
     kind: str
@@ -93,7 +83,6 @@ class Evaluation:
         Returns
         -------
         BinaryTable
-            Public.
         """
         bins = self._bins()
         share = self.shares[-1] if self.kind == "binary" else self.numbers["right"]
@@ -119,7 +108,7 @@ class Evaluation:
         return DiceSums(self.tables["sums"], self.sigma, self.n_records, self.shares[0], names)
 
     def figures(self) -> dict[str, Any]:
-        """Return every figure that is told, as Bands.
+        """Return all figures, as Bands.
 
         Returns
         -------
@@ -138,35 +127,30 @@ class Evaluation:
         return told
 
     def nearest_edge(self, threshold: float) -> tuple[int, float]:
-        """Return the edge that is nearest to a threshold, and its probability.
+        """Return the edge nearest to a threshold, and its probability.
 
         Parameters
         ----------
-        threshold : float
-            Between 0 and 1.
+        threshold : float, between 0 and 1
 
         Returns
         -------
         tuple of int and float
-            Figures are told at edges only: the counts between two of them are not known.
         """
         edges = self._bins().edges
         place = int(np.abs(edges - finite(threshold=threshold)).argmin())
         return place, float(edges[place])
 
     def at(self, threshold: float | None = None) -> dict[str, Band]:
-        """Return recall, specificity, precision, accuracy and balanced accuracy at a threshold.
+        """Return recall, specificity, precision and accuracies at a threshold; free.
 
         Parameters
         ----------
-        threshold : float, optional
-            Between 0 and 1; the edge nearest to it is taken. None: the one declared beforehand,
-            which is an edge.
+        threshold : float, optional, the nearest edge is taken; None: the one declared beforehand
 
         Returns
         -------
         dict of str to Band
-            What is told there. Free: it was paid for.
         """
         if self.kind != "binary":
             raise InvalidArgument("Expected an evaluation of two classes for a threshold.")
@@ -174,17 +158,15 @@ class Evaluation:
         return self.scores().at(edge)
 
     def confusion(self, threshold: float | None = None) -> Floats:
-        """Return the noisy confusion matrix: a row a true class, a column a said one.
+        """Return the noisy confusion matrix: rows true, columns predicted.
 
         Parameters
         ----------
-        threshold : float, optional
-            Of two classes, the edge nearest to it is taken.
+        threshold : float, optional, of two classes, the nearest edge is taken
 
         Returns
         -------
-        array of shape (classes, classes)
-            Noisy counts of records, or of people; some may be negative.
+        array of shape (classes, classes), noisy counts of records or people; some may be negative
         """
         if self.kind == "classes":
             return self.tables["confusion"]
@@ -193,12 +175,11 @@ class Evaluation:
         return np.array([[counts["tn"], counts["fp"]], [counts["fn"], counts["tp"]]])
 
     def refused(self) -> list[str]:
-        """Return the names of figures that so many records cannot tell at this price.
+        """Return the names of figures that so many records cannot give at this price.
 
         Returns
         -------
-        list of str
-            Decided from declared numbers and public scores before anything was released.
+        list of str, decided from declared numbers and public scores before anything was released
         """
         wanted = {
             "binary": ("auc", "average_precision", "brier", "share"),
@@ -220,12 +201,11 @@ class Evaluation:
         return missing
 
     def rows(self) -> Iterator[tuple[str, Band]]:
-        """Yield the figures that are one number each, with the names that people read.
+        """Yield the figures that are one number each; of two classes, also at the threshold.
 
         Yields
         ------
         tuple of str and Band
-            Two classes: also those at the threshold.
         """
         told = self.figures()
         for name, value in told.items():
@@ -244,12 +224,11 @@ class Evaluation:
                     yield f"recall of {label}", found
 
     def to_json(self) -> str:
-        """Return it as JSON: tables, what reads them, and the figures for who has no tacit.
+        """Return it as JSON: tables, the numbers that read them, and all figures.
 
         Returns
         -------
         str
-            Public.
         """
         shown = {name: [float(end) for end in band] for name, band in self.rows()}
         plain = {
@@ -267,12 +246,11 @@ class Evaluation:
         return json.dumps(without_open_ends(plain), indent=1, allow_nan=False) + "\n"
 
     def write(self, path: PathLike) -> None:
-        """Write it to a file, whole or not at all.
+        """Write it to a file, atomically.
 
         Parameters
         ----------
         path : path
-            The file.
         """
         write_atomically(path, self.to_json().encode("utf-8"))
 
@@ -283,12 +261,10 @@ class Evaluation:
         Parameters
         ----------
         path : path
-            The file.
 
         Returns
         -------
         Evaluation
-            With the same tables; figures are read from them anew.
         """
         try:
             plain = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -315,20 +291,8 @@ _PLAIN = (
 
 
 def without_open_ends(plain: Any) -> Any:
-    """Replace what JSON has no word for: an open end of a band is null.
+    """Replace numbers that are not finite by None, which JSON can hold.
 
-    Parameters
-    ----------
-    plain : dict, list, float or anything else
-        Plain data.
-
-    Returns
-    -------
-    same
-        With None for every number that is not finite.
-
-    Examples
-    --------
     >>> without_open_ends({"R^2": [0.5, float("-inf"), 1.0]})
     {'R^2': [0.5, None, 1.0]}
     """

@@ -1,9 +1,8 @@
-"""Records kept apart say once, through the ledger, how well a public model does on them.
+"""Private evaluation of a public model: held-out records contribute once, through the ledger.
 
-The model is public: it was made of public inputs and releases. Each record is scored by itself, so
-that its score is its own, bit for bit. What is told, the bins and the noise follow from public
-scores and declared numbers; then one entry of the ledger is paid (two with several classes), and
-everything else is post-processing (docs/theory/evaluation.md).
+Each record is scored alone, so that its score does not depend on others. Figures, bins and noise
+follow from public scores and declared numbers; one entry of the ledger is paid (two with several
+classes), and the rest is post-processing (docs/theory/evaluation.md).
 """
 
 from __future__ import annotations
@@ -59,78 +58,64 @@ def evaluate(
     noise: InsecureNoise | None = None,
     kept: KeptReleases | None = None,
 ) -> Evaluation:
-    """Let private records that were kept apart say, once, how well a model does.
+    """Release once, with differential privacy, how well a model does on held-out private records.
+
+    Bands are of 95 % and cover sampling and noise together. A record on which the model fails is
+    counted nowhere, silently: an error would leak it.
+    Source: docs/theory/evaluation.md; docs/private-evaluation.md.
 
     Parameters
     ----------
     model : classifier or regressor
         Public: a fitted estimator of tacit, a student, or anything with `predict_proba` and
-        `classes_`, or with `predict` for numbers. None of these records taught it, or the ledger
-        is the one that paid for what they taught.
+        `classes_`, or with `predict` for numbers. None of these records trained it, or the ledger
+        is the one that paid for their training.
     X : array of shape (records, features), or TableStream
-        Records kept apart. Secret; no error quotes them. A table that `tacit.datasets.open_table`
-        opened is gone through batch by batch, and need not fit into memory. Its columns, and those
-        of a frame, must be those that the model learned from, in their order, declared as there.
-    y : array of shape (records,), optional
-        Their labels or numbers. Secret. A table names its own.
-    epsilon : float
-        What this evaluation may cost by itself, at the ledger's delta.
+        Held-out records. Secret; no error quotes them. A `tacit.datasets.open_table` is read in
+        batches. Columns, also of a frame, must be those of the model's training, in order.
+    y : array of shape (records,), optional, labels or numbers; secret; a table names its own
+    epsilon : float, cost of this evaluation alone, at the ledger's delta
     ledger : Ledger or NewLedger
-        Who pays: the ledger of the model's own records (another than its `ledger_` is refused; of a
-        model without one, the statement says that nobody could tell), unless `disjoint`. Then it is
-        that of the people here, the same for every model that they judge; a `NewLedger` is made for
-        epsilon and delta once nothing speaks against the evaluation.
+        That of the model's own records (another than its `ledger_` is refused; of a model without
+        one, the statement says that this could not be checked), unless `disjoint`: then that of the
+        people here, the same for every model that they evaluate. A `NewLedger` is made for epsilon
+        and delta after all checks.
     n_records : int or str
-        How many records (people, with `groups`) there are, as publicly declared: it decides how
-        many bins there are and which figures are told. "from_data" counts them, which no cost
-        covers: the ledger then says so, for ever.
+        How many records (people, with `groups`) there are, as publicly declared: it decides bins
+        and figures. "from_data" counts them, which no cost covers; the ledger then records it.
     delta : float, optional
-        Of a ledger that is made; one that is there has its own, and another is refused.
+        Of a ledger that is made; an existing one has its own, and another is refused.
     share : float or array, optional
         Of the positive class, or of each class, as declared or released earlier; None takes the
         model's mean probability of public inputs. "from_data" as above.
     X_public : array of shape (inputs, features), path or table, optional
         Public inputs, whose scores fix the bins and must be finite; without them bins are even.
-    threshold : float
-        From which probability on the positive class of two is said; it becomes an edge.
-    classes : array, optional
-        The public label set; the model's own by default.
-    positive : label, optional
-        Which of two classes is the outcome: the last by default.
+    threshold : float, from which probability on two classes' positive is predicted; an edge
+    classes : array, optional, the public label set; the model's own by default
+    positive : label, optional, which of two classes is the outcome: the last by default
     target_range : tuple of float, optional
         For numbers: the public bounds of y; the model's own by default.
     groups : array of shape (records,), optional
-        Whose each record is; everybody counts once, with the mean of the own records. Secret. A
-        table names its own.
+        The person of each record; everybody counts once, with the mean of the own records. Secret.
+        A table names its own.
     disjoint : bool
-        Declares that nobody here taught the model: then the ledger may be one of their own, and
-        says that this was declared. A second ledger for the same people would hide what the first
-        one counts.
+        Declares that nobody here trained the model: then the ledger may be one of their own, and
+        records the declaration. A second ledger for the same people would hide the first one's
+        cost.
     allow_overlap : bool
-        Do not look for records that equal public inputs; the ledger then says so.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy.
+        Skip the check for records that equal public inputs; the ledger then records it.
+    noise : InsecureNoise, optional, seeded noise for tests and research, without any privacy
     kept : KeptReleases, optional
-        Where a run keeps what was released, so that a second start pays nothing.
+        Where a run stores what was released, so that a second start pays nothing.
 
     Returns
     -------
-    Evaluation
-        Public. What so many records cannot tell at this price is left out of it.
+    Evaluation, public; without what so many records cannot give at this price
 
     Raises
     ------
     BudgetExceeded
         Where the ledger refuses; nothing is spent then.
-
-    Notes
-    -----
-    Bands are of 95 % and cover sampling and noise together. A record on which the model fails is
-    counted nowhere, silently: to refuse it would tell of it.
-
-    References
-    ----------
-    docs/theory/evaluation.md; docs/private-evaluation.md
 
     Examples
     --------
@@ -183,7 +168,7 @@ def evaluate(
 
 
 class _KeptApart(NamedTuple):
-    """Records that were checked, how many columns they have, and public inputs beside them."""
+    """Held-out records that were checked, their number of columns, and public inputs."""
 
     records: PrivateRecords | StreamedRecords
     columns: int
@@ -227,7 +212,7 @@ def _checked(
 def _said(
     judged: Judged, private: PrivateRecords | StreamedRecords, public: Floats, design: Design
 ) -> list[Any]:
-    """Return what the records say, for each plan: of a table in one pass a plan. Secret."""
+    """Return the records' contributions, for each plan: of a table in one pass a plan. Secret."""
     if isinstance(private, PrivateRecords):  # scored once, whatever is asked of the scores
         return judged.answers(view_alone(judged, private.rows, public), private, design)
     few = public[:_TRIED]

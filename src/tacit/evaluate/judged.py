@@ -1,4 +1,4 @@
-"""A model of rows that is evaluated: what it says of each row, and which tables that fills.
+"""Adapter from a row model to evaluation tables: the model's scores, and which tables they fill.
 
 Two classes, several, or numbers: each has its design, from public scores and declared numbers.
 """
@@ -45,7 +45,7 @@ class Judged:
     bounds: tuple[float, float] | None
     turn: bool = False
     order: Integers | None = None
-    """Which column of the model's is that of each class."""
+    """The model's column of each class."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         rest = (self.classes, self.bounds, self.turn, self.order)
@@ -73,11 +73,7 @@ class Judged:
         return cls(model, None, (low, high))
 
     def check_columns(self, X: Any) -> None:
-        """Refuse a table whose columns the model would take for others; of an array none is known.
-
-        Where the model learned from declared categories or dates, cells as they stand are not what
-        it learned from: who opens or loads a table reads them.
-        """
+        """Refuse tables with other columns than the model's, or cells read otherwise."""
         declared: TableInputs | None = getattr(self.model, "_declared", None)
         check_columns(X, declared, getattr(self.model, "feature_names_in_", None))
         as_they_stand = column_names(X) is not None and not isinstance(X, TableStream)
@@ -126,7 +122,7 @@ class Judged:
         return self._design_classes(size, shares, public, payer)
 
     def _public_scores(self, outside: Floats) -> Floats:
-        """Return the scores of public inputs, all of which the model must be able to score."""
+        """Return the scores of public inputs; all of them must be finite."""
         scores = self.transform(outside)
         failed = np.flatnonzero(~np.isfinite(scores).all(axis=1))
         if failed.size:
@@ -221,7 +217,7 @@ class Judged:
         return Design("numbers", sigma, plans, ["evaluate: numbers and their residuals"], about)
 
     def answers(self, scored: Floats, private: PrivateRecords, design: Design) -> list[Any]:
-        """Return what the records say, for each plan. Secret."""
+        """Return the records' contributions, for each plan. Secret."""
         if design.kind == "numbers":
             return [_said_of_numbers(scored, private, design.about["numbers"])]
         edges = design.about["bins"].edges
@@ -239,7 +235,7 @@ class Judged:
 
 
 def _columns(own: Any, classes: Any) -> tuple[NDArray[Any], Integers]:
-    """Return the labels, sorted as those of records are, and which column of the model is whose."""
+    """Return the labels in the records' order, and the model's column of each."""
     if own is None and classes is None:
         raise InvalidArgument("Expected classes=, the public label set: the model has none.")
     columns = np.asarray(classes if own is None else own)
@@ -252,7 +248,7 @@ def _columns(own: Any, classes: Any) -> tuple[NDArray[Any], Integers]:
 
 
 def _is_first(labels: NDArray[Any], positive: Any) -> bool:
-    """Tell whether the first of two classes is the outcome, and has to be put last."""
+    """Return whether the first of two classes is the outcome, and has to be put last."""
     if positive is None:
         return False
     if len(labels) != 2 or positive not in labels.tolist():
@@ -263,7 +259,7 @@ def _is_first(labels: NDArray[Any], positive: Any) -> bool:
 def _said_of_numbers(
     scored: Floats, private: PrivateRecords, numbers: dict[str, Any]
 ) -> Contributions:
-    """Return what records say of their numbers; a person says the mean of the own ones. Secret."""
+    """Return records' contributions of numbers, a person's as the mean of the own ones. Secret."""
     scale, residual_scale = numbers["scale"]
     with np.errstate(all="ignore"):
         target = (private.targets - numbers["centre"]) / scale
@@ -275,10 +271,10 @@ _OWNERS = ("ledger", "ledger_", "noise", "_kept")
 
 
 class _ForWorkers(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle is untyped
-    """Workers predict: what pays and draws noise stays here, however deep in a model it is."""
+    """Pickles for workers, which only predict: what pays and draws noise stays in this process."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """Return a model of tacit's as one that can predict, and no more; others as they are."""
+        """Return a tacit model as one that can predict, and no more; others as they are."""
         if isinstance(obj, Ledger):
             return type(None), ()
         if not isinstance(obj, PrivateEstimator):

@@ -1,7 +1,7 @@
 """Figures of a classifier on labelled rows that were declared public: no noise, the same bands.
 
-Each figure has a 95 % band for sampling and, where there is one, what chance reaches: somebody who
-always says the most frequent label, or draws scores at random.
+Each figure has a 95 % band for sampling and, where there is one, the chance level: always the most
+frequent label, or random scores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_BINS = 512
 _CALIBRATION_BINS = 15
 _RESAMPLED = 200
 _ONE_MORE = 0.25
-"""Squared half: how far one record that nobody saw may move a sum of ranks or of precisions."""
+"""Squared half: how far one more record may move a sum of ranks or of precisions."""
 
 
 class Figure(NamedTuple):
@@ -29,10 +29,8 @@ class Figure(NamedTuple):
 
     Parameters
     ----------
-    band : Band
-        Value and 95 % band.
-    chance : float or None
-        What somebody reaches who learned nothing.
+    band : Band, value and 95 % band
+    chance : float or None, the chance level
     """
 
     band: Band
@@ -44,13 +42,12 @@ class Figure(NamedTuple):
         Parameters
         ----------
         digits : int, optional
-            To round to, for rows whose number is not told: all digits of a fraction would tell its
-            denominator, and so would the width of a band, which is left out.
+            To round to, for rows whose number is not released: all digits of a fraction would
+            reveal its denominator, and so would the width of a band, which is left out.
 
         Returns
         -------
-        dict
-            `value`, `low`, `high` and `chance`.
+        dict, `value`, `low`, `high` and `chance`
         """
         ends = {name: float(end) for name, end in self.band._asdict().items()}
         if digits is None:
@@ -66,17 +63,14 @@ def measure(
 
     Parameters
     ----------
-    chances : array of shape (rows, classes)
-        What the model says of each row.
-    y : array of int, of shape (rows,)
-        The true class of each.
+    chances : array of shape (rows, classes), predicted probabilities
+    y : array of int, of shape (rows,), the true classes
     thresholds : mapping of str to float, optional
-        Of two classes: further thresholds at which recall and precision are told, by name.
+        Of two classes: further thresholds at which recall and precision are computed, by name.
 
     Returns
     -------
-    dict of str to Figure
-        By the names that people read.
+    dict of str to Figure, by readable names
 
     Examples
     --------
@@ -104,23 +98,15 @@ def measure(
 
 
 def measure_numbers(said: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
-    """Return R^2 and mean absolute error on rows that were declared public.
+    """Return R^2 and mean absolute error on rows that were declared public, bands of first order.
 
     Parameters
     ----------
-    said, truth : array of shape (rows,)
-        What the model says, and what is so.
+    said, truth : array of shape (rows,), predicted and true
 
     Returns
     -------
     dict of str to Figure
-        Bands of first order: of a ratio of means, and of a mean.
-
-    Examples
-    --------
-    >>> told = measure_numbers([1.0, 2.0, 2.5, 4.0], [1.0, 2.0, 3.0, 4.0])
-    >>> round(float(told["R^2"].band.value), 2), told["R^2"].chance
-    (0.95, 0.0)
     """
     found, known = number_array(said=said), number_array(truth=truth)
     if found.shape != known.shape or found.ndim != 1 or len(found) < 2:
@@ -141,19 +127,16 @@ def measure_numbers(said: ArrayLike, truth: ArrayLike) -> dict[str, Figure]:
 
 
 def confusion_shares(chances: ArrayLike, y: ArrayLike) -> Floats:
-    """Return the share of rows of each true class that get each label.
+    """Return the share of rows of each true class (rows) with each predicted label (columns).
 
     Parameters
     ----------
-    chances : array of shape (rows, classes)
-        What the model says of each row; the likeliest class is its label.
-    y : array of int, of shape (rows,)
-        The true class of each.
+    chances : array of shape (rows, classes), predicted probabilities; the largest gives the label
+    y : array of int, of shape (rows,), the true classes
 
     Returns
     -------
-    array of shape (classes, classes)
-        A row a true class, a column a said one; all of it adds up to 1.
+    array of shape (classes, classes), its sum is 1
 
     Examples
     --------
@@ -187,20 +170,9 @@ def _of_two(scores: Floats, truth: Integers, thresholds: Mapping[str, float]) ->
 
 
 def exact_auc(scores: Floats, truth: Integers) -> Band:
-    """Return the area under the ROC curve of exact scores, with DeLong's variance.
+    """Return the area under the ROC curve of exact scores, ties counting half.
 
-    Parameters
-    ----------
-    scores : array of shape (rows,)
-        What the model says of the positive class.
-    truth : array of int, of shape (rows,)
-        0 or 1; both occur.
-
-    Returns
-    -------
-    Band
-        Of exact ranks, ties counting half. However well these rows are ranked, one more of either
-        class might not be: the variance has room for half of one.
+    DeLong's variance, with room for half a record of either class that is ranked otherwise.
     """
     no, yes = np.sort(scores[truth == 0]), np.sort(scores[truth == 1])
 
@@ -240,7 +212,7 @@ def _exact_average_precision(scores: Floats, truth: Integers) -> float:
 
 
 def _brier(said: Floats, truth: Integers, shares: Floats) -> Figure:
-    """Return the mean squared error of all probabilities; of two classes, of the positive one's."""
+    """Return the mean squared error of all probabilities; of two classes, of the positive's."""
     classes = said.shape[1]
     errors = ((said - np.eye(classes)[truth]) ** 2).sum(axis=1)
     by_shares = 1 - float((shares**2).sum())
@@ -252,20 +224,10 @@ def _brier(said: Floats, truth: Integers, shares: Floats) -> Figure:
 
 
 def calibration_error(said: Floats, truth: Integers) -> Band:
-    """Return how far probabilities are from how often it is so, on average over bins.
+    """Return the expected calibration error, in 15 bins of equal mass, equal scores in one.
 
-    Parameters
-    ----------
-    said : array of shape (rows, classes)
-        What the model says; of two classes the second counts, of more the likeliest.
-    truth : array of int, of shape (rows,)
-        The true classes.
-
-    Returns
-    -------
-    Band
-        In 15 bins of equal mass, equal scores in one; ends are quantiles of 200 resamplings, moved
-        by twice the bias. Rough: an error that small samples make larger has no exact band.
+    Of two classes the second counts, of more the likeliest. The band is rough: quantiles of 200
+    resamplings, moved by twice the bias.
     """
     binary = said.shape[1] == 2
     score = said[:, 1] if binary else said.max(axis=1)

@@ -1,7 +1,7 @@
 """Numbers: R^2, mean absolute error and the residuals' histogram, from one noisy sum.
 
-A record says (1, t, t^2, |r|, r^2)/sqrt 5, with its target t and residual r brought to [-1, 1] by
-public bounds, and the bin in which r lies; both parts together have norm at most 1
+A record contributes (1, t, t^2, |r|, r^2)/sqrt 5, with target t and residual r scaled to [-1, 1] by
+public bounds, and the bin of r; both parts together have norm at most 1
 (docs/theory/evaluation.md#numbers).
 """
 
@@ -24,42 +24,16 @@ RESIDUAL_BINS = 16
 
 
 def scales_of(low: float, high: float, centre: float) -> tuple[float, float]:
-    """Return by what a target, less the centre, and a residual are divided.
+    """Return the divisors of a target, less the centre, and of a residual: nothing is clipped.
 
-    Parameters
-    ----------
-    low, high : float
-        Public bounds of targets.
-    centre : float
-        Between them: the public mean of predictions.
-
-    Returns
-    -------
-    tuple of float
-        The way to the farther bound, and the whole range: neither a target nor a residual of
-        numbers within the bounds is clipped. Clipped ones would make R^2 and the error too good.
-
-    Examples
-    --------
-    >>> scales_of(0.0, 10.0, 2.0)
-    (8.0, 10.0)
+    The distance to the farther bound, and the whole range; clipping would flatter R^2 and the
+    error.
     """
     return max(high - centre, centre - low), high - low
 
 
 def said_of_number(target: Floats, residual: Floats) -> Floats:
-    """Return what records say of their targets and residuals, each within [-1, 1]. Secret.
-
-    Parameters
-    ----------
-    target, residual : array of shape (records,)
-        Brought to [-1, 1] by public bounds; what lies beyond is clipped.
-
-    Returns
-    -------
-    array of shape (records, 5 + bins)
-        Rows of norm at most 1; a row that is not finite is 0.
-    """
+    """Return records' rows (5 + bins) of norm at most 1; 0 if not finite. Secret."""
     t, r = np.clip(target, -1.0, 1.0), np.clip(residual, -1.0, 1.0)
     moments = np.stack([np.ones(len(t)), t, t * t, np.abs(r), r * r], axis=1) / math.sqrt(MOMENTS)
     edges = np.linspace(-1.0, 1.0, RESIDUAL_BINS + 1)[1:-1]
@@ -70,21 +44,17 @@ def said_of_number(target: Floats, residual: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberSums:
-    """Noisy sums of what records say of their numbers.
+    """Noisy sums of the records' contributions.
 
     Parameters
     ----------
-    sums : array of shape (..., 5 + bins)
-        As released.
-    sigma : float
-        Deviation of the noise on each.
-    n_records : int
-        As declared.
-    scale : tuple of float
-        What target and residual were divided by.
+    sums : array of shape (..., 5 + bins), as released
+    sigma : float, deviation of the noise on each
+    n_records : int, as declared
+    scale : tuple of float, what target and residual were divided by
     predicted : tuple of float
-        Second and fourth moment of public predictions around their mean, in units of the target's
-        scale: they tell how targets are spread beyond their residuals.
+        Second and fourth moment of public predictions around their mean, in the target's scale:
+        they show how targets spread beyond their residuals.
     """
 
     sums: Floats
@@ -100,7 +70,7 @@ class NumberSums:
 
     @property
     def told(self) -> tuple[str, ...]:
-        """Which figures are told: their denominators are expected to be clear of noise."""
+        """Which figures may be read: those whose denominators are expected to be clear of noise."""
         clear = self.n_records / self.noise
         least = {"mean_absolute_error": 1.0, "r_squared": self.predicted[0]}
         return tuple(name for name, part in least.items() if clear * part >= CLEAR)
@@ -111,7 +81,6 @@ class NumberSums:
         Returns
         -------
         array of shape (..., 5)
-            Public.
         """
         return np.asarray(self.sums[..., :MOMENTS] * (math.sqrt(MOMENTS) / MOMENTS_PART))
 
@@ -121,7 +90,6 @@ class NumberSums:
         Returns
         -------
         array of shape (..., bins)
-            Public.
         """
         return np.asarray(self.sums[..., MOMENTS:] / BINS_PART)
 
@@ -137,8 +105,7 @@ class NumberSums:
 
         Returns
         -------
-        Band
-            In the units of the target.
+        Band, in the units of the target
         """
         count, _, _, top, squares = np.moveaxis(self.moments(), -1, 0)
         extra = self.noise**2
@@ -154,8 +121,7 @@ class NumberSums:
 
         Returns
         -------
-        Band
-            At most 1; with no lower end where noise hides the targets' spread.
+        Band, with no lower end where noise hides the targets' spread
         """
         count, first, second, _, squares = np.moveaxis(self.moments(), -1, 0)
         ratio = (self.scale[1] / self.scale[0]) ** 2
@@ -177,12 +143,11 @@ class NumberSums:
         return Band(1 - left.value, 1 - left.high, 1 - left.low)
 
     def figures(self) -> dict[str, Any]:
-        """Return everything that is told.
+        """Return all figures that may be read.
 
         Returns
         -------
-        dict
-            `r_squared` and `mean_absolute_error` as Bands, `residuals` as a list of three lists.
+        dict, `r_squared` and `mean_absolute_error` as Bands, `residuals` as a list of three lists
         """
         told: dict[str, Any] = {name: getattr(self, name)() for name in self.told}
         counts = self.counts()

@@ -18,17 +18,15 @@ SIZE = (4.6, 4.2)
 
 
 def evaluation_section(found: Evaluation) -> Section:
-    """Return the part of a report that shows an evaluation.
+    """Return the report's section on an evaluation: figures with 95 % bands, and curves.
 
     Parameters
     ----------
     found : Evaluation
-        Public.
 
     Returns
     -------
     Section
-        A row for each figure with its 95 % band, and pictures of the curves.
     """
     rows = [[name, number(band.value), range_of(band)] for name, band in found.rows()]
     says = [
@@ -48,21 +46,19 @@ def evaluation_section(found: Evaluation) -> Section:
 
 
 CHANCE = {"area under the ROC curve": 0.5, "balanced accuracy": 0.5, "R^2": 0.0}
-"""What somebody reaches who learned nothing, of the figures that say best whether one did."""
+"""Chance levels of the main figures."""
 
 
 def evaluation_measures(found: Evaluation) -> list[Measure]:
-    """Return the figures that say best whether anything was learned, for the top of a report.
+    """Return the main figures for the top of a report: area, balanced accuracy or R^2, with bands.
 
     Parameters
     ----------
     found : Evaluation
-        Public.
 
     Returns
     -------
     list of Measure
-        Area, balanced accuracy or R^2, as far as they are told, with their bands.
     """
     by_class = {"balanced accuracy": 1 / max(len(found.classes), 2)}
     measures = []
@@ -77,23 +73,7 @@ def evaluation_measures(found: Evaluation) -> list[Measure]:
 
 
 def number(value: Any) -> str:
-    """Print a figure for people.
-
-    Parameters
-    ----------
-    value : float
-        Any.
-
-    Returns
-    -------
-    str
-        Three digits behind the point; four in all for large numbers.
-
-    Examples
-    --------
-    >>> number(0.91249), number(41230.2), number(float("-inf"))
-    ('0.912', '4.123e+04', 'open')
-    """
+    """Format a figure: three digits behind the point, four in all for large numbers."""
     plain = float(value)
     if not np.isfinite(plain):
         return "open"
@@ -101,33 +81,20 @@ def number(value: Any) -> str:
 
 
 def range_of(band: Band) -> str:
-    """Print the ends of a band for people.
-
-    Parameters
-    ----------
-    band : Band
-        Of one number.
-
-    Returns
-    -------
-    str
-        "0.880 to 0.931".
-    """
+    """Format the ends of one number's band: "0.880 to 0.931"."""
     return f"{number(band.low)} to {number(band.high)}"
 
 
 def evaluation_figures(found: Evaluation) -> list[tuple[str, Figure]]:
-    """Return pictures of the curves that are told, with captions.
+    """Return plots of the curves, with captions.
 
     Parameters
     ----------
     found : Evaluation
-        Public.
 
     Returns
     -------
-    list of (str, Figure)
-        ROC, precision and recall, calibration; for numbers, residuals.
+    list of (str, Figure), ROC, precision and recall, calibration; for numbers, residuals
     """
     if found.kind == "numbers":
         return [("Residuals, truth minus prediction.", _residuals(found))]

@@ -1,10 +1,8 @@
-"""From which probability on to say a rare outcome: rules that read public scores and shares alone.
+"""Thresholds for a rare outcome, from public scores and released or declared shares: free.
 
-A model of an outcome that 3 % have is right to say "no" nearly always, and useless if it does. Both
-rules need the outcome's share, as released or declared, and the model's scores of public inputs:
-they cost nothing. *prevalence*: so many inputs are called positive as there are positives.
-*balanced*: scores are shifted, on the logit scale, until their mean is the share; what is then
-likelier than on average is positive, which is what balanced accuracy wants.
+*prevalence*: as many inputs are predicted positive as there are positives. *balanced*: scores are
+shifted, on the logit scale, until their mean is the share; positive is what is then likelier than
+on average, as balanced accuracy wants.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from tacit.evaluate.bins import logit
 
 RULES = ("prevalence", "balanced")
 FAR = 4.0
-"""A released count within so many deviations of nothing is not known to be anything."""
+"""A released count within so many deviations of 0 may be noise alone."""
 
 
 def threshold_by(rule: str, scores: ArrayLike, share: float) -> float:
@@ -27,25 +25,18 @@ def threshold_by(rule: str, scores: ArrayLike, share: float) -> float:
 
     Parameters
     ----------
-    rule : str
-        "prevalence" or "balanced".
-    scores : array of shape (inputs,)
-        The model's probabilities of public inputs.
-    share : float
-        Of positives, as released or declared.
+    rule : str, "prevalence" or "balanced"
+    scores : array of shape (inputs,), the model's probabilities of public inputs
+    share : float, of positives, as released or declared
 
     Returns
     -------
-    float
-        Between 0 and 1; public.
+    float, between 0 and 1; public
 
     Examples
     --------
-    >>> scores = np.linspace(0.001, 0.2, 1000)
-    >>> round(threshold_by("prevalence", scores, 0.1), 2)
+    >>> round(threshold_by("prevalence", np.linspace(0.001, 0.2, 1000), 0.1), 2)
     0.18
-    >>> round(threshold_by("balanced", scores, 0.1), 2)
-    0.1
     """
     public, positives = number_array(scores=scores), probability(share=share)
     if rule == "prevalence":
@@ -67,18 +58,16 @@ def _shift(logits: Floats, share: float) -> float:
 
 
 def released_shares(model: Any) -> tuple[Floats, list[int]] | None:
-    """Return the classes' shares by a model's own released counts, and which are not clear.
+    """Return a model's released class shares (None without), and the classes lost in noise.
 
     Parameters
     ----------
-    model : estimator
-        Fitted; one whose first release counts the classes, such as moments and ridge.
+    model : estimator, fitted; one whose first release counts the classes, such as moments and ridge
 
     Returns
     -------
     tuple of array and list of int, or None
-        Shares, none of them 0; and the places of classes whose count is within 4 deviations of its
-        noise from nothing. None where no counts were released.
+        Shares, none of them 0; classes whose count is within 4 deviations of its noise from 0.
     """
     classes = getattr(model, "classes_", None)
     releases = getattr(model, "releases_", None)

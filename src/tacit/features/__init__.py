@@ -1,8 +1,7 @@
-"""Public views of the inputs: most learn nothing, some learn from public rows alone.
+"""Public transformers: most are data-independent, some are fitted on public rows alone.
 
-Each row's features depend on that row alone, bit for bit, whatever stands beside it: a private
-record that comes or goes changes nobody else's features, so they cost no privacy. Names resolve on
-first use, because the transformers need scikit-learn and the declarations of columns do not.
+Each row's features depend on that row alone, bit for bit: adding or removing a private record
+changes no other record's features, so they cost no privacy.
 """
 
 from __future__ import annotations

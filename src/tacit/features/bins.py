@@ -1,8 +1,7 @@
-"""Public bins: a table as zeros and ones, cut where its declared columns say.
+"""Public bins: a table as zeros and ones, cut by declarations of its columns.
 
-The edges and categories are constants of the caller, so the view is public and data-independent,
-and every row has the same length, the square root of the number of columns: what mechanisms that
-bound a record's contribution need (`unit_norm` makes it 1).
+The edges and categories are the caller's constants, so the features are public and
+data-independent, and every row has the same length: the root of the number of columns.
 """
 
 from __future__ import annotations
@@ -25,21 +24,16 @@ Codes = NDArray[np.intp]
 
 @dataclass(eq=False, repr=False)
 class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """One-hot encode a table by declared public bins and categories; it learns nothing.
+    """One-hot encode a table by declared public bins and categories; nothing is fitted.
+
+    Each column becomes one feature for each of its bins or categories and one, `other`, for what is
+    not a number or not declared. In an array of numbers a categorical column declared by words
+    holds their indices, as `tacit.datasets` loads it; one declared by numbers holds those numbers.
 
     Parameters
     ----------
-    columns : sequence of Numeric and Categorical
-        One for each column of X, in order; public.
-    unit_norm : bool
-        Divide by the square root of the number of columns: each row has length 1.
-
-    Notes
-    -----
-    Each column becomes one feature for each of its bins or categories and one, `other`, for what is
-    not a number or not declared; exactly one of them is 1. In an array of numbers a categorical
-    column declared by words holds their indices, as `tacit.datasets` loads it; one declared by
-    numbers holds those numbers.
+    columns : sequence of Numeric and Categorical, one for each column of X, in order; public
+    unit_norm : bool, divide by the square root of the number of columns: each row has length 1
 
     Examples
     --------
@@ -57,31 +51,26 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array of shape (n, columns)
-            Numbers or words.
-        y : object
-            Ignored.
+        X : array of shape (n, columns), numbers or words
+        y : object, ignored
 
         Returns
         -------
         PublicBins
-            Itself.
         """
         _as_table(X, len(self._declared()))
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return the zeros and ones, an array `(n, bins and categories of all columns)`.
+        """Return the zeros and ones, as secret as X; each row depends on its own row of X alone.
 
         Parameters
         ----------
-        X : array of shape (n, columns)
-            Numbers or words; also NaN.
+        X : array of shape (n, columns), numbers or words; also NaN
 
         Returns
         -------
         array of float32 of shape (n, bins and categories of all columns)
-            As secret as X; each row depends on its own row of X alone.
         """
         declared = self._declared()
         table = _as_table(X, len(declared))
@@ -98,13 +87,11 @@ class PublicBins(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        input_features : object
-            Ignored: the columns have declared names.
+        input_features : object, ignored: the columns have declared names
 
         Returns
         -------
         array of str
-            One name for each feature; public.
         """
         names = [f"{column.name}={label}" for column in self._declared() for label in column.labels]
         return np.array(names, dtype=object)

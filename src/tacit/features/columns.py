@@ -1,8 +1,7 @@
 """Declarations of a table's columns: what is publicly known about each before any row is read.
 
-Bins and categories read off private rows would themselves tell something about those rows (a
-category that one person has, an edge at the largest income), so they are declared, and rows are
-only ever looked up in them.
+Bins and categories read off private rows would leak (a category of one person, an edge at the
+largest income), so they are declared, and rows are only looked up in them.
 """
 
 from __future__ import annotations
@@ -22,18 +21,15 @@ OTHER = "other"
 class Numeric:
     """A column of numbers and the public edges that cut its range into bins.
 
+    Bin 0 is below the first edge, bin k is edges[k-1] <= value < edges[k], the last is from the
+    last edge on, and one more, `other`, takes what is not a number.
+
     Parameters
     ----------
     name : str
-        What the column is called.
     edges : iterable of float
         Finite, strictly increasing, and public: never read off private rows. None at all makes one
         bin, `any`.
-
-    Notes
-    -----
-    Bin 0 is below the first edge, bin k is edges[k-1] <= value < edges[k], the last is from the
-    last edge on, and one more, `other`, takes what is not a number.
 
     Examples
     --------
@@ -67,14 +63,8 @@ class Categorical:
     Parameters
     ----------
     name : str
-        What the column is called.
     categories : iterable of str or float
         At least one, all different, and public: never read off private rows.
-
-    Examples
-    --------
-    >>> Categorical("sex", ["Female", "Male"]).labels
-    ('Female', 'Male', 'other')
     """
 
     name: str
@@ -105,7 +95,7 @@ Column = Numeric | Categorical
 def _declared(
     name: Any, role: str, values: Any, expected: str, *, words: bool = False
 ) -> tuple[Any, ...]:
-    """Check name and public values; a bare string is a mistake, not a list of letters."""
+    """Check name and public values; a bare string is refused."""
     if not isinstance(name, str) or not name:
         raise refuse("name", name, "the name of a column")
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):

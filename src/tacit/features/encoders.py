@@ -1,10 +1,8 @@
-"""Frozen networks as features: each private row goes through alone, and the statement names them.
+"""Frozen networks as features: each private row is encoded alone, and the statement names them.
 
-A network that was trained elsewhere, on public data, is a public function like any other, if two
-things hold. It was trained without the private records, which nobody can see from its weights: the
-statement says that it is presumed, with a hash of the network. And a row's outputs are its own, bit
-for bit: kernels round a row by the batch it is in, so that rows go through one by one, unless
-blocks of a fixed shape are asked for, which are tried, not proved.
+A network trained on public data is a public function, if two things hold. It was trained without
+the private records: the statement states this assumption, with a hash. And a row's outputs do not
+depend on its batch: rows are encoded alone, or in blocks of a fixed shape, tested, not proved.
 """
 
 from __future__ import annotations
@@ -45,50 +43,41 @@ _TRIED = 24
 """Public rows, or two blocks of them, that are compared with rows alone at every place of a block.
 """
 _ODD = np.array([1e3, -1.0, 1e-3, 0.0, 1e9, np.inf], dtype=np.float32)
-"""Factors that make of public rows what is unlike all of them."""
+"""Factors that make rows unlike any public one."""
 _PRINTED = 3
-"""Pseudo-random rows whose outputs tell, beside those of zeros, of what network a cache is."""
+"""Pseudo-random rows whose outputs, with those of zeros, identify the network of a cache."""
 
 
 @dataclass(eq=False, repr=False)
 class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """The outputs of a network that was trained on public data, each row's from that row alone.
 
+    In run.toml: `features = "onnx:FILE"`, followed by `PublicWhitening`. A saved student holds the
+    hash, and the path of an ONNX file, but no network. A network is read once, by the first `fit`,
+    for the encoder and its clones; fitting the encoder again reads it again. Source:
+    docs/encoders.md.
+
     Parameters
     ----------
     network : torch module, path of an ONNX file, or callable
         From float32 rows (n, features) to outputs (n, anything), which are flattened. A module is
         copied, put into eval mode, and given rows in the type of its weights; an ONNX file must
-        hold its weights itself, and gets rows in the fixed shape of its input. None may be random,
-        or remember rows: `fit` looks for it on public ones.
-    name : str
-        What the statement calls it, such as "EfficientNet-lite0 at 160 pixels".
+        hold its weights, and gets rows in the fixed shape of its input. None may be random or keep
+        state: `fit` tests this on public rows.
+    name : str, what the statement calls it, such as "EfficientNet-lite0 at 160 pixels"
     isolation : str
-        "alone" (default): every row goes through by itself. "block": blocks of a fixed shape,
-        filled with zeros; compared, bit by bit, with rows alone on public ones, and not used, with
-        a warning, where one differs. That is evidence, not proof, and the statement says so.
-    block : int
-        Rows of a block.
+        "alone" (default): every row by itself. "block": blocks of a fixed shape, filled with zeros,
+        and used only if public rows have the same bits as alone (else "alone", with a warning).
+        That is evidence, not proof, and the statement says so.
+    block : int, rows of a block
     cache : path, optional
-        A file that keeps features of rows, private ones included: mode 0600, as secret as the rows.
-        `forget` deletes it. None keeps nothing. Refused of a network without tensors.
-    weights : str, optional
-        The expected hash, as of `weights_hash`; another network is refused.
+        A file that stores features of rows, private ones included: mode 0600, as secret as the
+        rows. `forget` deletes it. Refused of a network without tensors.
+    weights : str, optional, the expected hash, as of `weights_hash`; another network is refused
 
     Attributes
     ----------
-    isolation_ : str
-        How rows go through, after the trial on public rows.
-
-    Notes
-    -----
-    In run.toml: `features = "onnx:FILE"`, followed by `PublicWhitening`. A student that is saved
-    holds the hash, and the path of an ONNX file, but no network. A network is read once, by the
-    first `fit`, for the encoder and its clones; fitting the encoder itself again reads it again.
-
-    References
-    ----------
-    docs/encoders.md
+    isolation_ : str, the isolation after the test on public rows
 
     Examples
     --------
@@ -106,19 +95,16 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     weights: str | None = None
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Try the network out on public rows; nothing is learned from them.
+        """Test the network on public rows; nothing is learned from them.
 
         Parameters
         ----------
-        X : array of shape (n, features)
-            Public rows.
-        y : object
-            Ignored.
+        X : array of shape (n, features), public rows
+        y : object, ignored
 
         Returns
         -------
         self
-            Ready to transform.
         """
         self._check_arguments()
         if "isolation_" in self.__dict__:
@@ -149,7 +135,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise refuse("cache", str(path), "a file in a folder that is there; make the folder")
 
     def _refuse_memory(self, rows: NDArray[np.float32]) -> None:
-        """Refuse a network that says something else of a row after rows unlike it."""
+        """Refuse a network whose outputs of a row change after rows unlike it."""
         forward, first = self._ready(), rows[:1]
         with np.errstate(all="ignore"):
             odd = np.resize(rows, (len(_ODD), rows.shape[1])) * _ODD[:, None]
@@ -161,7 +147,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
 
     def _bears_blocks(self, rows: NDArray[np.float32]) -> bool:
-        """Tell whether public rows may share blocks; say it where not, because it costs time."""
+        """Return whether public rows may share blocks; warn where not, because it costs time."""
         enough = len(rows) >= self.block  # else zeros alone keep them company, which shows nothing
         if enough and self._agrees(rows):
             return True
@@ -173,10 +159,10 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return False
 
     def _agrees(self, rows: NDArray[np.float32]) -> bool:
-        """Compare rows in blocks, at every place and in several companies, with rows alone.
+        """Compare rows in blocks, at every position and beside different rows, with rows alone.
 
-        Half of the rows get company that no public row is: networks with one scale for a whole
-        block (quantised ones) round a row by the largest number beside it.
+        Half of these are unlike any public row: a quantised network rounds by a block's largest
+        number.
         """
         forward, width = self._ready(), self._outputs(rows.shape[1])
         if len(_row(forward, np.zeros((int(self.block), rows.shape[1]), np.float32))) < self.block:
@@ -194,17 +180,15 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return True
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return what the network says of each row.
+        """Return the network's outputs of each row, as secret as X; NaN where the network fails.
 
         Parameters
         ----------
-        X : array of shape (n, features)
-            Rows of numbers, private or public; rounded to float32 each by itself.
+        X : array of shape (n, features), private or public; rounded to float32 each by itself
 
         Returns
         -------
         array of float32 of shape (n, outputs)
-            As secret as X. A row on which the network fails is NaN.
         """
         rows, forward = _floats(X), self._ready()
         width = self._outputs(rows.shape[1])
@@ -227,12 +211,11 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             FeatureCache(self.cache, "").forget()
 
     def presumed(self) -> tuple[str, ...]:
-        """Return what a statement says of it: from arguments alone.
+        """Return the assumptions that a statement lists, from arguments alone.
 
         Returns
         -------
-        tuple of str
-            Lines for the ledger. Public.
+        tuple of str, lines for the ledger; public
         """
         digest = self.weights or self._as_read().stated()
         known = "without a hash of its weights" if digest is None else f"weights {digest[:16]}"
@@ -248,26 +231,24 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return tuple(lines)
 
     def weights_hash(self) -> str | None:
-        """Return the SHA-256 of the network that is used: of a file, or of a module.
+        """Return the SHA-256 of a file, or of a module's tensors, classes and settings.
 
-        Of a module: its tensors by name, and the class and settings of each of its parts. What it
-        keeps neither as parameter nor as buffer, and what its own code does, are not in it.
+        State of a module that is neither parameter nor buffer, and its own code, are not in the
+        hash.
 
         Returns
         -------
-        str or None
-            None of a callable, or a module without tensors, of which nothing can be told.
+        str or None, none of a callable, or a module without tensors
         """
         read = self._as_read()
         return hash_of(self.network) if read.used is None else read.digest
 
     def content(self) -> bytes:
-        """Return the ONNX file that rows went through; one that has taken its place is refused.
+        """Return the ONNX file as it was read; a changed one is refused.
 
         Returns
         -------
         bytes
-            Of the file.
         """
         read: bytes = as_used(self.network)
         found = hash_of(read)
@@ -279,19 +260,18 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return read
 
     def described(self) -> dict[str, Any]:
-        """Return the parameters with which a saved student knows it again: no network, no cache.
+        """Return the parameters for a saved student: no network, no cache.
 
         Returns
         -------
-        dict
-            Plain data.
+        dict, plain data
         """
         path = os.fspath(self.network) if is_path(self.network) else None
         kept = {"name": self.name, "isolation": self.isolation, "block": self.block}
         return {"network": path, "weights": self.weights or self.weights_hash(), **kept}
 
     def _kept_as(self, rows: NDArray[np.float32]) -> str:
-        """Return what a cache knows features by: also by what public rows become, bit for bit."""
+        """Return the cache's key: also by outputs of public rows, bit for bit."""
         prints, width = self._as_read().prints, rows.shape[1]
         if width not in prints:
             drawn = np.random.default_rng(0).normal(size=(_PRINTED, width)).astype(np.float32)
@@ -308,7 +288,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return read
 
     def _ready(self) -> Forward:
-        """Return what computes outputs: made once, and again in a clone, of what the hash is of."""
+        """Return the forward function of the hashed network, made once for each clone."""
         read = self._as_read()
         self.__dict__.setdefault("isolation_", "alone")
         if read.used is None:
@@ -324,7 +304,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return made[1]
 
     def _outputs(self, width: int) -> int:
-        """Return how many numbers a row becomes: what a row of zeros does, which is public."""
+        """Return the number of outputs, from a row of zeros, which is public."""
         forward, known = self._ready(), self._as_read().widths
         if width in known:
             return known[width]
@@ -408,7 +388,7 @@ class FrozenEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: no network as it was read, but its hash, which another lacks."""
+        """Return the pickled state: the network's hash in place of the network."""
         left = ("_read", "_forward")
         state = {key: value for key, value in self.__dict__.items() if key not in left}
         return state | {"weights": self.weights or self._as_read().digest}
@@ -458,29 +438,13 @@ def _stacked(made: list[NDArray[np.float32]], width: int) -> NDArray[np.float32]
 
 
 def presumptions(model: Any) -> tuple[str, ...]:
-    """Return what a statement says of a model's encoders: of all that its arguments hold.
-
-    Parameters
-    ----------
-    model : transformer, estimator or None
-        Any: what stands deep in it, in a pipeline or beneath another estimator, is found as well.
-
-    Returns
-    -------
-    tuple of str
-        Lines for the ledger; public, from arguments alone.
-
-    Examples
-    --------
-    >>> presumptions(None)
-    ()
-    """
+    """Return the statement's lines on all encoders in a model's arguments, at any depth."""
     said = [part.presumed() for part in _held_by(model) if hasattr(part, "presumed")]
     return tuple(dict.fromkeys(line for lines in said for line in lines))
 
 
 def _held_by(model: Any) -> Iterator[Any]:
-    """Yield it and whatever its arguments hold: of an estimator, or of a family of teachers."""
+    """Yield the model and, recursively, its arguments, or those of a family of teachers."""
     yield model
     held: Iterable[Any] = ()
     if not isinstance(model, type):

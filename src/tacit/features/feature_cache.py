@@ -1,7 +1,7 @@
 """A file of features of rows, private ones included: as secret as the rows, mode 0600.
 
-What is kept is what was computed of a row alone, found by a hash of the row and of the network: a
-row that is found has the bits that it would have if it were computed.
+Entries were computed from a row alone and are found by a hash of row and network: a cached row has
+the bits that it would have if it were computed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,7 @@ Kept = dict[int, tuple[NDArray[np.uint8], NDArray[np.float32]]]
 class FeatureCache(Secret):
     """Features by row and network. Secret.
 
-    Parameters
-    ----------
-    path : path
-        The file; made when something is added. Others may share it, also those whose features have
-        another width.
-    kind : str
-        What computed them: weights, what public rows became, and way of isolation.
+    `path` is made on first use and may be shared; `kind` identifies network, outputs and isolation.
     """
 
     def __init__(self, path: Any, kind: str) -> None:
@@ -42,20 +36,7 @@ class FeatureCache(Secret):
         self._lock = self._path.with_name(f".{self._path.name}.lock")
 
     def read(self, rows: NDArray[np.float32], width: int) -> dict[int, NDArray[np.float32]]:
-        """Return what is known of some rows, by their places. Secret.
-
-        Parameters
-        ----------
-        rows : array of float32 of shape (n, features)
-            Private or public rows.
-        width : int
-            How many features a row has.
-
-        Returns
-        -------
-        dict from int to array
-            Features of those that are kept.
-        """
+        """Return the cached features of some rows, by index. Secret."""
         stored = self._stored()
         if width not in stored:
             return {}
@@ -65,15 +46,7 @@ class FeatureCache(Secret):
         return {k: values[place] for k, place in enumerate(wanted) if place is not None}
 
     def add(self, rows: NDArray[np.float32], features: NDArray[np.float32]) -> None:
-        """Keep features of some rows, in one step; those that failed are not kept.
-
-        Parameters
-        ----------
-        rows : array of float32 of shape (n, features)
-            The rows.
-        features : array of float32 of shape (n, outputs)
-            Of each, computed alone.
-        """
+        """Store features of some rows, in one step; rows that failed are left out."""
         whole, width = np.flatnonzero(np.isfinite(features).all(axis=1)), features.shape[1]
         if not whole.size:
             return

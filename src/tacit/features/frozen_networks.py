@@ -1,8 +1,8 @@
 """Networks as they are used: read once, with a hash of what was read.
 
-What a statement names, what a cache keeps and what a saved student asks for must be the network
-that rows go through, not one that took its place since. So a file is held as the bytes that were
-hashed, and a module as a copy of its own (docs/encoders.md).
+What a statement names, a cache stores and a saved student asks for must be the network in use, not
+one that replaced it since: a file is held as the bytes that were hashed, a module as a copy
+(docs/encoders.md).
 """
 
 from __future__ import annotations
@@ -28,31 +28,15 @@ from tacit.errors import InvalidArgument
 Forward = Callable[[NDArray[np.float32]], NDArray[Any]]
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _ELSEWHERE = b"\n\x08location"
-"""How ONNX's protocol buffers write that a tensor stands in another file."""
+"""How ONNX's protocol buffers mark a tensor that is stored in another file."""
 _INSTEAD = "write it to an ONNX file, or give a function"
 
 
 @dataclass(eq=False, slots=True)
 class ReadNetwork:
-    """What an encoder and its clones have read of a network; nothing changes beneath them.
+    """What an encoder and its clones have read of a network: immutable, never run itself.
 
-    It is not run: each of them makes what computes outputs for itself, so that whatever a network
-    remembers, in spite of all trials, does not reach another teacher's.
-
-    Parameters
-    ----------
-    given : torch module, path or callable
-        What it is read from.
-    used : bytes, torch module, callable or None
-        What was read, as `as_used` returns it; None until then.
-    digest : str or None
-        The hash of what was read, or stated.
-    widths : dict from int to int
-        How many outputs a row of so many numbers has.
-    prints : dict from int to str
-        Hashes of what public rows of so many numbers become.
-    is_stated : bool
-        Whether a statement has named the hash before the network was read.
+    Each of them builds its own forward function, so that no hidden state reaches another teacher's.
     """
 
     given: Any
@@ -63,25 +47,13 @@ class ReadNetwork:
     is_stated: bool = False
 
     def stated(self) -> str | None:
-        """Return the hash to state: computed once, for the file may be gone at a later release.
-
-        Returns
-        -------
-        str or None
-            None of what has no tensors.
-        """
+        """Return the hash to state, or None; computed once, for the file may vanish."""
         if self.used is None and not self.is_stated:
             self.digest, self.is_stated = hash_of(self.given), True
         return self.digest
 
     def is_another_now(self) -> bool:
-        """Tell whether the file, or the module in place, has changed since it was read.
-
-        Returns
-        -------
-        bool
-            False of what can be read no more.
-        """
+        """Return whether the file, or the module in place, has changed since it was read."""
         try:
             return self.used is not None and hash_of(self.given) != self.digest
         except InvalidArgument:
@@ -89,17 +61,17 @@ class ReadNetwork:
 
 
 def is_path(network: Any) -> bool:
-    """Tell whether a network is given by the path of a file."""
+    """Return whether a network is given by the path of a file."""
     return isinstance(network, str | os.PathLike)
 
 
 def is_module(network: Any) -> bool:
-    """Tell whether a network is a torch module."""
+    """Return whether a network is a torch module."""
     return hasattr(network, "state_dict")
 
 
 def as_used(network: Any) -> Any:
-    """Return what is used of a network: a file's bytes, a copy of a module, or the callable."""
+    """Return the network in use: a file's bytes, a copy of a module, or the callable."""
     if is_path(network):
         return _bytes(network)
     if is_module(network):
@@ -110,10 +82,7 @@ def as_used(network: Any) -> Any:
 
 
 def hash_of(network: Any) -> str | None:
-    """Return the SHA-256 of a file, or of a module's tensors and parts; None of what has neither.
-
-    The same on every processor: outputs, which are rounded, have no part in it.
-    """
+    """Return the SHA-256 of a file, or of a module's tensors and parts: equal on all machines."""
     content = _bytes(network) if is_path(network) else network
     if isinstance(content, bytes):
         return hashlib.sha256(content).hexdigest()
@@ -121,7 +90,7 @@ def hash_of(network: Any) -> str | None:
 
 
 def forward_of(used: Any, name: str) -> Forward:
-    """Return what computes outputs of rows, by what `as_used` returned."""
+    """Return the forward function of what `as_used` returned."""
     if isinstance(used, bytes):
         return _onnx_forward(used, name)
     if is_module(used):
@@ -130,7 +99,7 @@ def forward_of(used: Any, name: str) -> Forward:
 
 
 def print_of(made: list[NDArray[np.float32]]) -> str:
-    """Return a hash of outputs: for a local cache alone, because processors round differently."""
+    """Return a hash of outputs, for a local cache alone: processors round differently."""
     digest = hashlib.sha256()
     for outputs in made:
         digest.update(f"{outputs.shape}".encode() + outputs.tobytes())
@@ -186,10 +155,7 @@ def _tensors(module: Any) -> dict[str, Any]:
 
 
 def _parts(module: Any) -> Iterator[str]:
-    """Yield what each part of a module is: its class and settings, or the code of a scripted one.
-
-    Equal tensors are not an equal network: what is done with them counts as well.
-    """
+    """Yield each part of a module: its class and settings, or the code of a scripted one."""
     for place, part in module.named_modules():
         kind = getattr(part, "original_name", type(part).__qualname__)  # a script's own class
         scripted = hasattr(part, "code_with_constants")
@@ -247,7 +213,7 @@ def _onnx_forward(content: bytes, name: str) -> Forward:
 
 
 def _sides(shape: list[Any], name: str) -> tuple[int, ...]:
-    """Return the sides of what a model takes for a row, such as an image; none of a plain row."""
+    """Return the shape of a model's input for one row, such as an image; empty for a plain row."""
     sides = tuple(shape[1:])
     if len(sides) < 2:
         return ()

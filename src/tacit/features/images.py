@@ -1,16 +1,9 @@
-"""Public views of images: upright and centred (`Deskew`), then directions of strokes (`HOG`).
+"""Public features of images: upright and centred (`Deskew`), then directions of strokes (`HOG`).
 
-Both are data-independent: no other image, and nothing fitted, has a part in a row's features. A
-hand's slant, position and size say little about what was written; the affine map that undoes them
-is read off each image's own ink. Strokes are then described by where they are and which way they
-run (Dalal and Triggs, 2005), a view in which a few hundred examples make a good teacher. No arc
-tangent and no matrix product is needed: a gradient is split between its two nearest directions by
-the parallelogram rule, and cells are sums of planes in a fixed order.
-
-A block of n images is held as planes `(height, width, n)`: every step is an elementwise operation
-over the last axis, or a sum of planes in a fixed order. IEEE 754 fixes the result of each such
-operation, so a row's features are the same bits alone, in company, and on every machine. (A matrix
-product or a library sine gives no such promise: its last bit may depend on the row's neighbours.)
+Nothing is fitted. A block of n images is held as planes `(height, width, n)`: every step is an
+elementwise operation over the last axis, or a sum of planes in a fixed order, whose results IEEE
+754 fixes, so a row's features have the same bits alone, in a batch, and on every machine. (A matrix
+product or a library sine gives no such promise.)
 """
 
 from __future__ import annotations
@@ -44,10 +37,7 @@ BLOCK = 512  # images at a time: the planes of a 28 x 28 block stay in the proce
 
 
 def _image_rows(X: ArrayLike, shape: Shape) -> NDArray[Any]:
-    """Return images as an array `(n, height * width)` of finite real numbers; nothing is copied.
-
-    The messages never quote a pixel: the images may be private.
-    """
+    """Return images as (n, height * width) finite real numbers; errors quote no pixel."""
     height, width = shape
     array = as_array(X)
     if array.shape[1:] not in ((height * width,), shape):
@@ -61,10 +51,7 @@ def _image_rows(X: ArrayLike, shape: Shape) -> NDArray[Any]:
 
 
 def planes_of(rows: NDArray[Any], shape: Shape) -> Planes:
-    """Turn rows into planes, each image scaled by its own brightest pixel to at most 1.
-
-    The scale makes bytes, fractions and any exposure alike, and no square can overflow after it.
-    """
+    """Turn rows into planes, each image scaled by its own brightest pixel to at most 1."""
     wide = np.float32 if rows.dtype.itemsize <= 2 or rows.dtype == np.float32 else np.float64
     pixels = np.ascontiguousarray(rows.T).astype(wide, copy=False)
     if not np.isfinite(pixels).all():
@@ -76,41 +63,17 @@ def planes_of(rows: NDArray[Any], shape: Shape) -> Planes:
 
 
 class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A public view of images: `fit` checks and learns nothing, `transform` works row by row."""
+    """Image features: `fit` checks and learns nothing, `transform` works row by row."""
 
     image_shape: Shape
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:
-        """Check the parameters and the shape of X; nothing is learned from its values.
-
-        Parameters
-        ----------
-        X : array of shape (n, height * width) or (n, height, width)
-            Images.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        Self
-            The transformer.
-        """
+        """Check the parameters and the shape of X; nothing is learned from its values."""
         self._rows(X)
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return the features, an array `(n, n_features_out)`.
-
-        Parameters
-        ----------
-        X : array of shape (n, height * width) or (n, height, width)
-            Images of finite numbers.
-
-        Returns
-        -------
-        array of float32 of shape (n, n_features_out)
-            As secret as X; each row depends on its own image alone, bit for bit.
-        """
+        """Return features, as secret as X; each row's bits from its image alone."""
         rows = self._rows(X)
         result = np.empty((len(rows), self._n_features_out), dtype=np.float32)
         for block in blocks(len(rows), BLOCK):
@@ -149,7 +112,7 @@ RESIZE_RANGE = (0.4, 1.6)
 
 
 class Ink(NamedTuple):
-    """Where each image's ink lies: centre, variance of its rows, slant, variance once upright."""
+    """Moments of each image's ink: centre, variance of its rows, slant, variance once upright."""
 
     centre_y: Floats
     centre_x: Floats
@@ -162,38 +125,21 @@ class Ink(NamedTuple):
 class Deskew(ImageTransformer):
     """Straighten, centre and half-way resize each image by the moments of its own ink.
 
+    With centre c, variances v and covariance v_xy of the ink about the image's middle, skew s =
+    v_xy / v_y, and the ratios r_y = sqrt(v_y) / (spread_y height) and r_x = sqrt(v_x - s v_xy) /
+    (spread_x width), the pixel of the result at (y, x) from the middle is the image, interpolated
+    bilinearly, at (c_y + a y, c_x + b x + s a y), a = 1 + resize (r_y - 1), b = 1 + resize (r_x -
+    1). Ink is bright on a dark ground. Source: moment normalisation, as in Casey (1970), and LeCun
+    et al. (1998) for the deskewed MNIST.
+
     Parameters
     ----------
     image_shape : pair of int
         (height, width) of the images in X, which are `(n, height * width)` or
         `(n, height, width)`, of bytes or numbers.
-    canvas : pair of int, optional
-        (height, width) of the result; None for `image_shape`.
-    resize : float
-        From 0, which leaves the size as it is, to 1, which makes all images equally large.
-    spread : pair of float
-        The standard deviations that the ink shall have, as a share of height and width.
-
-    Notes
-    -----
-    With centre c, variances v and covariance v_xy of the ink about the image's middle, skew
-    s = v_xy / v_y, and the ratios r_y = sqrt(v_y) / (spread_y height) and
-    r_x = sqrt(v_x - s v_xy) / (spread_x width), the pixel of the result at (y, x) from the middle
-    is the image, interpolated bilinearly, at
-    (c_y + a y, c_x + b x + s a y), a = 1 + resize (r_y - 1), b = 1 + resize (r_x - 1).
-    Ink is bright on a dark ground; what falls outside the image is dark.
-
-    References
-    ----------
-    Moment normalisation, as in Casey (1970), and LeCun et al. (1998) for the deskewed MNIST.
-
-    Examples
-    --------
-    >>> strokes = np.zeros((1, 9, 9))
-    >>> strokes[0, range(1, 8), range(1, 8)] = 1   # a stroke that leans by 45 degrees
-    >>> upright = Deskew(image_shape=(9, 9), resize=0).transform(strokes).reshape(9, 9)
-    >>> upright.argmax(axis=1)[1:8].tolist()
-    [4, 4, 4, 4, 4, 4, 4]
+    canvas : pair of int, optional, (height, width) of the result; None for `image_shape`
+    resize : float, from 0, which leaves the size as it is, to 1, which makes all equally large
+    spread : pair of float, the ink's standard deviations as a share of height and width
     """
 
     image_shape: Shape = (28, 28)
@@ -236,7 +182,7 @@ class Deskew(ImageTransformer):
         return resample(upright.swapaxes(0, 1), columns).swapaxes(0, 1)
 
     def _step(self, variance: Floats, wanted: float) -> Floats:
-        """Pixels of the image per pixel of the result, but for the canvas."""
+        """Pixels of the image per pixel of the result, before the canvas."""
         ratio: Floats = np.clip(np.sqrt(variance) / wanted, *RESIZE_RANGE)
         return 1 + self.resize * (ratio - 1)
 
@@ -247,7 +193,7 @@ def _from_middle(size: int) -> Floats:
 
 
 def ink_of(planes: Planes) -> Ink:
-    """Measure centre, variances and skew of each image; negative pixels are no ink."""
+    """Measure centre, variances and skew of each image; negative pixels count as 0."""
     height, width = planes.shape[:2]
     mass, first, second = np.zeros((3, height, planes.shape[2]), dtype=np.float32)
     for x, at in enumerate(_from_middle(width)):
@@ -274,10 +220,7 @@ def _moment(rows: Planes, power: int) -> Floats:
 
 
 def resample(planes: Planes, positions: NDArray[Any]) -> Planes:
-    """Interpolate along the first axis, linearly, at positions about its middle.
-
-    `positions[k]` is where each image's k-th line lies, of all its pixels or of each of them.
-    """
+    """Interpolate along the first axis, linearly, at positions about its middle."""
     size, *line = planes.shape
     padded = np.zeros((size + 2, *line), dtype=np.float32)  # one dark pixel at each end
     padded[1:-1] = planes
@@ -301,40 +244,20 @@ FAINTEST = 0.05  # cells with less contrast than this, of a brightest pixel of 1
 class HOG(ImageTransformer):
     """Describe each image by the directions of its gradients in a grid of overlapping cells.
 
+    A gradient g = alpha d_k + beta d_k+1 with alpha and beta >= 0 votes alpha for direction k and
+    beta for k + 1. Cells weigh votes by a tent of half-width `overlap` times their distance. With h
+    the histogram of a cell and E the binomial 3 x 3 average of |h|^2 around it, the features are f
+    = sqrt(h / sqrt(E + 0.05^2)), scaled to unit length: inner products are Hellinger affinities. A
+    blank image is all zeros. Source: Dalal and Triggs (2005); the parallelogram rule as in Liu
+    (2007).
+
     Parameters
     ----------
-    image_shape : pair of int
-        (height, width) of the images in X, which are `(n, height * width)` or
-        `(n, height, width)`, of bytes or numbers.
-    cells : int
-        Cells along each side.
-    orientations : int
-        Directions around the whole circle, an even number from 4 on.
-    overlap : float
-        Half-width of a cell's tent in distances between cells; 1 is bilinear.
-    margin : float
-        Share of the image at each side that the grid leaves out, from 0 to below 0.5.
-
-    Notes
-    -----
-    A gradient g between the directions d_k and d_k+1 is g = alpha d_k + beta d_k+1 with alpha and
-    beta >= 0, and votes alpha for k and beta for k + 1. Cells weigh votes by a tent of half-width
-    `overlap` times their distance. With h the histogram of a cell and E the binomial 3 x 3 average
-    of |h|^2 around it, the features are f = sqrt(h / sqrt(E + 0.05^2)), scaled to unit length: the
-    inner product of two images is then the Hellinger affinity of their histograms. A blank image is
-    all zeros.
-
-    References
-    ----------
-    Dalal and Triggs (2005); the parallelogram rule as in Liu (2007).
-
-    Examples
-    --------
-    >>> edge = np.zeros((1, 8, 8))
-    >>> edge[:, :, 4:] = 1       # dark on the left, bright on the right
-    >>> histogram = HOG(image_shape=(8, 8), cells=2, orientations=4).transform(edge)
-    >>> histogram.reshape(4, 4)[0].tolist()   # directions by cells: all votes point right
-    [0.5, 0.5, 0.5, 0.5]
+    image_shape : pair of int, as in `Deskew`
+    cells : int, cells along each side
+    orientations : int, directions around the whole circle, an even number from 4 on
+    overlap : float, half-width of a cell's tent in distances between cells; 1 is bilinear
+    margin : float, share of the image at each side that the grid leaves out, from 0 to below 0.5
     """
 
     image_shape: Shape = (28, 28)
@@ -393,11 +316,10 @@ def gradients(planes: Planes) -> tuple[Planes, Planes]:
 
 
 def direction_votes(planes: Planes, orientations: int) -> Iterator[Planes]:
-    """Yield the planes of votes for each direction k 360 / orientations degrees, in order.
+    """Yield planes of votes for the directions k 360 / orientations, in one reused buffer.
 
-    By the parallelogram rule the vote for d_k is max(0, min(g x d_k+1, d_k-1 x g)) / sin(angle
-    between them), where u x v is the two-dimensional cross product. One buffer serves all
-    directions: use each before asking for the next.
+    The vote for d_k is max(0, min(g x d_k+1, d_k-1 x g)) / sin(angle between them), u x v the
+    two-dimensional cross product.
     """
     down, across = gradients(planes)
     half, angle = orientations // 2, 2 * math.pi / orientations
@@ -449,21 +371,16 @@ _CANVAS_SIDE = 28  # the grid of 8 x 8 cells needs about this many pixels, whate
 def digit_features(image_shape: Shape = (28, 28)) -> Any:
     """Make the pipeline Deskew, HOG: 768 features of unit length for images of written characters.
 
+    All choices (12 directions, 8 x 8 cells, the sizes) were made on USPS digits, for
+    `tacit.teachers.KernelRidgeTeachers`.
+
     Parameters
     ----------
-    image_shape : pair of int
-        (height, width) of the images; those smaller than 28 x 28 are drawn on a canvas of that
-        size.
+    image_shape : pair of int, (height, width); smaller images are drawn on a canvas of 28 x 28
 
     Returns
     -------
-    Pipeline
-        Of scikit-learn; public, and nothing in it is fitted to the data at hand.
-
-    Notes
-    -----
-    All choices (12 directions, 8 x 8 cells, the sizes) were made on USPS digits. Made for
-    `tacit.teachers.KernelRidgeTeachers`; `benchmarks.features` measures both.
+    Pipeline, of scikit-learn; public, and nothing in it is fitted
 
     Examples
     --------

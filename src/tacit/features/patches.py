@@ -1,13 +1,8 @@
-"""Public patches: what small squares of public images look like, and where an image has such ones.
+"""Public patches: a dictionary of squares of public images, and where an image resembles them.
 
-Gradients say which way an edge runs; a dictionary of patches says more: corners, seams, stripes,
-the weave of a cloth. It is learned from public images alone, without labels. Then every pixel of an
-image is asked how much the square around it resembles each patch of the dictionary, and the answers
-are added up by region.
-
-A row's features are its own, bit for bit. Squares and filters are whole numbers, small enough that
-every partial sum of their products is an integer below 2^24, which float32 holds: a product of
-matrices does not depend on the order in which a library adds. All else is one operation for each
+The dictionary is learned from public images alone, without labels. A row's features depend on that
+row alone, bit for bit: squares and filters are whole numbers, small enough that every partial sum
+of their products is an integer below 2^24, which float32 holds; all else is one operation for each
 number, or a sum of planes in a fixed order, as in `tacit.features.images`.
 """
 
@@ -46,46 +41,28 @@ _ROUNDS = 12  # of k-means
 class PublicPatches(ScaledHOG):
     """Describe each image by `ScaledHOG`, and by the patches of public images that it resembles.
 
+    A square x, of mean m and variance v, becomes q = (x - m)/sqrt(v + 0.01). With S the second
+    moment of such squares of public images, the atoms d are directions of length 1 by spherical
+    k-means of A q, A = (S + 0.1)^(-1/2), and a square contributes max(0, d A q - threshold) for
+    each of them. Sums over regions are divided by their total, and roots are taken. Fitted on
+    private images they break every claim. Chosen on the training part of Fashion-MNIST. Source:
+    Coates, Lee and Ng (2011); docs/theory/speak-once.md#public-whitening.
+
     Parameters
     ----------
     image_shape, cells, pixels, mirror
         As in `ScaledHOG`. With `mirror` the dictionary holds every patch and its mirror image.
-    patch : int
-        Pixels along each side of a patch, an odd number from 3 to 15.
-    atoms : int
-        How many patches the dictionary holds; with `mirror` an even number.
-    regions : int
-        Along each side of the image, answers are added up in so many regions.
-    threshold : float
-        Resemblance up to this counts as none.
-    weight : float
-        How long these features are, where each grid of `ScaledHOG` has length 1.
-    random_state : int
-        Seeds the choice of squares that the dictionary is learned from.
+    patch : int, pixels along each side of a patch, an odd number from 3 to 15
+    atoms : int, how many patches the dictionary holds; with `mirror` an even number
+    regions : int, regions along each side of the image over which answers are summed
+    threshold : float, resemblance up to this counts as none
+    weight : float, how long these features are, where each grid of `ScaledHOG` has length 1
+    random_state : int, seeds the choice of squares that the dictionary is learned from
 
     Attributes
     ----------
     filters_ : array of shape (atoms, patch * patch + 1)
         Whole numbers: what a square is multiplied with, and last minus the threshold. Public.
-
-    Notes
-    -----
-    A square x, of mean m and variance v, becomes q = (x - m)/sqrt(v + 0.01). With S the second
-    moment of such squares of public images, the atoms d are directions of length 1 by spherical
-    k-means of A q, A = (S + 0.1)^(-1/2), and a square says max(0, d A q - threshold) for each of
-    them. Sums over regions are divided by their total, and roots are taken. Fitted on private
-    images they break every claim. Chosen on the training part of Fashion-MNIST.
-
-    References
-    ----------
-    Coates, Lee and Ng (2011); docs/theory/speak-once.md#public-whitening
-
-    Examples
-    --------
-    >>> images = np.random.default_rng(0).random((20, 8, 8))
-    >>> step = PublicPatches((8, 8), cells=(2,), pixels=4, atoms=6, regions=2).fit(images)
-    >>> step.transform(images).shape     # 12 directions by 4 cells, 16 pixels, 6 atoms by 4 regions
-    (20, 88)
     """
 
     _learned: ClassVar[tuple[str, ...]] = ("filters_",)
@@ -103,15 +80,12 @@ class PublicPatches(ScaledHOG):
 
         Parameters
         ----------
-        X : array of shape (n, height * width) or (n, height, width)
-            Public images.
-        y : object
-            Ignored.
+        X : array of shape (n, height * width) or (n, height, width), public images
+        y : object, ignored
 
         Returns
         -------
         self
-            Fitted.
         """
         rows = self._rows(X)
         draw = np.random.default_rng(self.random_state)
@@ -136,7 +110,7 @@ class PublicPatches(ScaledHOG):
 
     @property
     def _own_atoms(self) -> int:
-        """How many there are but for mirror images."""
+        """The number of atoms without mirror images."""
         return self.atoms // 2 if self.mirror else self.atoms
 
     @property
@@ -163,10 +137,10 @@ class PublicPatches(ScaledHOG):
         return squares
 
     def _dictionary(self, squares: Floats, draw: np.random.Generator) -> Floats:
-        """Return directions of length 1 that squares are near to, by spherical k-means.
+        """Return directions of length 1, by spherical k-means.
 
-        With `mirror` the second half is the mirror image of the first: a square that is nearest to
-        the mirror image of an atom moves that atom as its own mirror image would.
+        With `mirror` the second half mirrors the first: squares nearest to it move their atom
+        mirrored.
         """
         rows = squares / np.linalg.norm(squares, axis=1, keepdims=True)
         atoms = rows[draw.permutation(len(rows))[: self._own_atoms]]
@@ -200,24 +174,21 @@ class PublicPatches(ScaledHOG):
 
         Returns
         -------
-        dict from str to array
-            Public.
+        dict from str to array, public
         """
         check_is_fitted(self, "filters_")
         return {"filters_": self.filters_}
 
     def take_up(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Become what `learned_arrays` was read from.
+        """Restore from `learned_arrays`.
 
         Parameters
         ----------
         arrays : mapping
-            What was saved.
 
         Returns
         -------
         self
-            Fitted.
         """
         self.filters_ = np.asarray(arrays["filters_"], dtype=np.float64)
         return self
@@ -261,10 +232,7 @@ class PublicPatches(ScaledHOG):
 
 
 def square_statistics(framed: Planes, patch: int) -> tuple[Planes, Planes]:
-    """Return mean and steps for one standard deviation of the square around each pixel.
-
-    Sums are taken down, then across, in a fixed order.
-    """
+    """Return mean and steps for one deviation of each pixel's square, summed in a fixed order."""
     totals = []
     for power in (1, 2):
         sums = framed.astype(np.float64) ** power
@@ -292,30 +260,20 @@ def _rooted(features: Planes) -> Planes:
 def image_features(image_shape: Shape = (28, 28), *, strength: float | None = None) -> Any:
     """Make the pipeline for images that are no digits, to be fitted on public images.
 
+    Chosen on the training part of Fashion-MNIST. For written digits `digit_features` is better, and
+    where a mirror image is something else, build the pipeline with `mirror=False`.
+
     Parameters
     ----------
-    image_shape : pair of int
-        (height, width) of the images.
+    image_shape : pair of int, (height, width) of the images
     strength : float, optional
-        n mu, from a declared number of records; None leaves it to the estimator, to which
-        `n_records` is declared.
+        n mu, from a declared number of records; None leaves it to the estimator's `n_records`.
 
     Returns
     -------
     Pipeline
         `PublicPatches` of an image and its mirror image, whitening to 500 directions, a kernel on
-        2,000 public images, and whitening to as many directions as the strength bears.
-
-    Notes
-    -----
-    Chosen on the training part of Fashion-MNIST. For written digits `digit_features` is better, and
-    where a mirror image is something else, build the pipeline with `mirror=False`.
-
-    Examples
-    --------
-    >>> images = np.random.default_rng(0).random((40, 64))
-    >>> image_features((8, 8), strength=100.0).fit_transform(images).shape
-    (40, 9)
+        2,000 public images, and whitening to as many directions as the strength supports.
     """
     from sklearn.pipeline import make_pipeline
 

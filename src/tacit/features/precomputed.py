@@ -1,4 +1,4 @@
-"""Rows that are a network's outputs already, and what a statement says of them."""
+"""Rows that are a network's outputs already, and the statement's lines on them."""
 
 from __future__ import annotations
 
@@ -20,27 +20,18 @@ from tacit.errors import InvalidArgument
 
 @dataclass(eq=False, repr=False)
 class PrecomputedEmbeddings(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Rows that are a network's outputs already: they stay as they are, the statement says so.
+    """Rows that are a network's outputs already: unchanged, and listed in the statement.
+
+    The user must have computed each row from its own record alone, not in a batch that changes its
+    last bits. In run.toml: `features = "embeddings"`.
 
     Parameters
     ----------
-    name : str
-        What the statement calls the network.
-    alone : bool
-        Whether each row is known to be computed by itself, as tacit does it with texts.
+    name : str, what the statement calls the network
+    alone : bool, whether each row is known to be computed by itself, as tacit does it with texts
     files : sequence of path
         What the rows were made with, such as a tokenizer and its table of vectors: read when this
         is made, and named by the statement with the start of each one's hash.
-
-    Notes
-    -----
-    That each row was computed from its own record alone, not in a batch whose company moves its
-    last bits, was the duty of whoever computed it. In run.toml: `features = "embeddings"`.
-
-    Examples
-    --------
-    >>> PrecomputedEmbeddings("lite0").fit_transform([[1.0]]).tolist()
-    [[1.0]]
     """
 
     name: str = "a network"
@@ -56,40 +47,34 @@ class PrecomputedEmbeddings(TransformerMixin, BaseEstimator):  # type: ignore[mi
 
         Parameters
         ----------
-        X : array of shape (n, features)
-            Public rows.
-        y : object
-            Ignored.
+        X : array of shape (n, features), public rows
+        y : object, ignored
 
         Returns
         -------
         self
-            As it was.
         """
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the rows as they are.
+        """Return the rows unchanged.
 
         Parameters
         ----------
-        X : array of shape (n, features)
-            Embeddings.
+        X : array of shape (n, features), embeddings
 
         Returns
         -------
         array
-            The same.
         """
         return as_array(X)
 
     def presumed(self) -> tuple[str, ...]:
-        """Return what a statement says of it.
+        """Return the assumptions that a statement lists.
 
         Returns
         -------
-        tuple of str
-            Lines for the ledger. Public.
+        tuple of str, lines for the ledger; public
         """
         if self.alone:
             return (
@@ -103,12 +88,11 @@ class PrecomputedEmbeddings(TransformerMixin, BaseEstimator):  # type: ignore[mi
         )
 
     def described(self) -> dict[str, Any]:
-        """Return the parameters with which a saved student says the same, without the files.
+        """Return the parameters for a saved student, without the files.
 
         Returns
         -------
-        dict
-            Plain data.
+        dict, plain data
         """
         return {"name": self._called(), "alone": self.alone}
 

@@ -1,11 +1,8 @@
 """Features of private records, each computed from its own row alone, bit for bit.
 
-Which records are a query's neighbours decides what one record can change
-(docs/theory/private-knn.md#what-one-unit-can-move). A transformer that multiplies matrices may
-round a row differently when another row stands beside it, and so one record could move many
-neighbours. tacit's own transformers are built not to; any other one is given the rows one by one,
-which is slower and sure. Whatever is refused is refused by what it makes of public rows: a refusal
-by a private one would tell of it.
+One record may change only its own features (docs/theory/private-knn.md#what-one-unit-can-move), but
+a matrix product may round a row by the rows beside it. tacit's own transformers do not; any other
+is given rows one by one. A refusal depends on public rows alone: by a private one, it would leak.
 """
 
 from __future__ import annotations
@@ -31,29 +28,22 @@ def transform_rows(
 ) -> NDArray[Any]:
     """Return `transformer.transform(X)`, with every row as if it had been alone. Secret.
 
+    A transformer that stores rows in an object outside itself cannot be detected. Nothing that the
+    transformer prints, logs or warns of is shown.
+
     Parameters
     ----------
-    transformer : transformer
-        Public and fitted, of scikit-learn or tacit.
-    X : array of shape (n, features)
-        Private rows. Secret.
+    transformer : transformer, public and fitted, of scikit-learn or tacit
+    X : array of shape (n, features), private rows; secret
     public : array of shape (rows, features)
-        Public rows, of which the first few are tried: they tell how many numbers a row becomes. A
-        transformer that fails on one of them, or does not give it the same numbers twice, is
-        refused.
-    step : callable, optional
-        Called after each row that had to be transformed alone, for a progress bar.
+        Public rows, of which the first few are tried, to find the number of outputs. A transformer
+        that fails on one of them, or does not repeat its numbers, is refused.
+    step : callable, optional, called after each row that was transformed alone, for a progress bar
 
     Returns
     -------
     array of shape (n, features out)
-        A row on which the transformer fails, or of which it makes anything but numbers, as many as
-        of the others, is NaN. Secret.
-
-    Notes
-    -----
-    A transformer that remembers rows in an object outside itself cannot be told from an honest one.
-    Nothing that the transformer prints, logs or warns of is shown.
+        NaN where the transformer fails or returns anything but as many numbers. Secret.
 
     Examples
     --------
@@ -72,7 +62,7 @@ def transform_rows(
 def _each_alone(
     transformer: Any, rows: NDArray[Any], first: NDArray[Any], step: Callable[[], None] | None
 ) -> NDArray[Any]:
-    """Return the features of rows, as many and of the type as those of the `first`, public one."""
+    """Return the features of rows, of the width and type of the `first`, public one."""
     if is_row_wise(transformer):
         together = _transformed(transformer, rows)
         if together is not None and together.shape == (len(rows), first.size):
@@ -90,7 +80,7 @@ def _each_alone(
 
 
 def _tried_out(transformer: Any, few: NDArray[Any]) -> NDArray[Any]:
-    """Return the features of the first public row, or refuse, without having seen a private one."""
+    """Return the features of the first public row, or refuse, before a private one is read."""
     fresh = copy.deepcopy(transformer)
     views = [_transformed(transformer, few[[place]]) for place in range(len(few))]
     first = views[0]
@@ -110,7 +100,7 @@ def _tried_out(transformer: Any, few: NDArray[Any]) -> NDArray[Any]:
 
 
 def _transformed(transformer: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
-    """Return features of some rows as numbers; None where the transformer fails, without a word."""
+    """Return features of some rows as numbers; None where the transformer fails, silently."""
     try:
         view = np.asarray(transformer.transform(rows))
         view = own_floats(view=view) if view.dtype.kind == "O" else view
@@ -121,23 +111,15 @@ def _transformed(transformer: Any, rows: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def is_row_wise(transformer: Any) -> bool:
-    """Tell whether each row's bits are known to depend on that row alone.
+    """Return whether each row's bits are known to depend on that row alone.
 
     Parameters
     ----------
-    transformer : transformer
-        Any, or a scikit-learn pipeline of some.
+    transformer : transformer, any, or a scikit-learn pipeline of some
 
     Returns
     -------
-    bool
-        True for tacit's own transformers, and for pipelines of nothing else.
-
-    Examples
-    --------
-    >>> from tacit.features import digit_features
-    >>> is_row_wise(digit_features((8, 8)))
-    True
+    bool, true for tacit's own transformers, and for pipelines of nothing else
     """
     steps = getattr(transformer, "steps", None)
     if steps is not None and type(transformer).__module__ == "sklearn.pipeline":
@@ -146,25 +128,7 @@ def is_row_wise(transformer: Any) -> bool:
 
 
 def steps_of(transformer: Any) -> list[Any]:
-    """Return the transformers that a pipeline, union or table of columns is made of, all of them.
-
-    Parameters
-    ----------
-    transformer : transformer or None
-        Any; what is no pipeline, union or `ColumnTransformer` of scikit-learn is its own only step.
-
-    Returns
-    -------
-    list of transformers
-        In their order.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import Normalizer
-    >>> steps_of(make_pipeline(make_pipeline(Normalizer())))
-    [Normalizer()]
-    """
+    """Return all transformers in a pipeline, union or `ColumnTransformer`, in order."""
     for name in ("steps", "transformer_list", "transformers"):
         if (parts := getattr(transformer, name, None)) is not None:
             rest = getattr(transformer, "remainder", None)  # of columns that nobody named

@@ -1,8 +1,6 @@
-"""Images that are no digits: directions of gradients at several scales, and where it is bright.
+"""Images that are no digits: directions of gradients at several scales, and large pixels.
 
-A hand's slant says nothing about a digit; the slant of a shoe does, so that nothing is straightened
-here. Fine cells tell texture, coarse ones shape, and a few large pixels the rest. Learned views of
-all that follow in a pipeline (`tacit.features.patches`).
+Nothing is straightened and nothing is learned; `tacit.features.patches` adds learned features.
 """
 
 from __future__ import annotations
@@ -19,35 +17,18 @@ from tacit.features.images import HOG, ImageTransformer, Planes, pool
 class ScaledHOG(ImageTransformer):
     """Describe each image by `HOG` in grids of several sizes, and by a few large pixels.
 
+    Nothing is learned. Each grid has length 1, and so have the pixels (means with those of the
+    mirror image are a little shorter). Chosen on the training part of Fashion-MNIST. Source: Dalal
+    and Triggs (2005).
+
     Parameters
     ----------
-    image_shape : pair of int
-        (height, width) of the images in X, which are `(n, height * width)` or
-        `(n, height, width)`, of bytes or numbers.
-    cells : tuple of int
-        Cells along each side, a grid for each number.
+    image_shape : pair of int, as in `HOG`
+    cells : tuple of int, cells along each side, a grid for each number
     pixels : int
         Along each side the image is also averaged to so many pixels, which are scaled to unit
         length; 0 leaves them out.
-    mirror : bool
-        True: the mean of an image's features and its mirror image's, for things that look the same
-        in a mirror: half of what tells images apart is then left, and all of what tells such things
-        apart.
-
-    Notes
-    -----
-    Nothing is learned. Each grid has length 1, and so have the pixels (means with those of the
-    mirror image are a little shorter): no part outweighs another. Chosen on the training part of
-    Fashion-MNIST.
-
-    References
-    ----------
-    Dalal and Triggs (2005)
-
-    Examples
-    --------
-    >>> ScaledHOG((8, 8), cells=(4, 2), pixels=4).transform(np.eye(8)[None]).shape
-    (1, 256)
+    mirror : bool, average the features with the mirror image's, for things symmetric in a mirror
     """
 
     image_shape: Shape = (28, 28)
@@ -57,12 +38,11 @@ class ScaledHOG(ImageTransformer):
     mirror: bool = False
 
     def grids(self) -> list[HOG]:
-        """Return the grids, from the first on.
+        """Return the grids, one for each of `cells`.
 
         Returns
         -------
         list of HOG
-            One for each of `cells`.
         """
         return [HOG(self.image_shape, cells=count) for count in self.cells]
 

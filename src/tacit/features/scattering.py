@@ -1,12 +1,8 @@
-"""Scattering: how an image changes in which direction, at which scale, and how that changes.
+"""Scattering: moduli of wavelets of wavelets, averaged; nothing is learned.
 
-Nothing is learned. An image goes through wavelets (waves under a bell) of two scales and several
-angles; the size of each answer goes through the larger ones once more; bells add up what is left
-around each place. So an image keeps its texture, and hardly feels a small shift.
-
-A row's features are its own, bit for bit: pixels and filters are rounded to whole steps of public
-grids, whose products float64 adds exactly in any order, and all else is one operation for each
-number, or an exact sum of whole numbers.
+A row's features depend on that row alone, bit for bit: pixels and filters are rounded to whole
+steps of public grids, whose products float64 adds exactly in any order; all else is one operation
+for each number, or an exact sum of whole numbers.
 """
 
 from __future__ import annotations
@@ -37,24 +33,17 @@ _PIXEL_STEPS, _FILTER_STEPS, _ROOT_STEPS = 2.0**14, 2.0**20, 2.0**16
 class Scattering(ImageTransformer):
     """Describe each image by wavelets of wavelets, averaged around every fourth pixel.
 
+    For A angles and P positions there are (1 + 2 A + A^2) P numbers: averages of the image, of its
+    waves' moduli at two scales, and of those of the larger waves in the finer moduli. Roots are
+    taken, and each of these four groups is centred and scaled to length 1. It cannot be exported to
+    ONNX. Source: Bruna and Mallat (2013).
+
     Parameters
     ----------
     image_shape : pair of int
-        (height, width) of the images in X, from 8 pixels a side to 1,024 in all: what one image
-        costs grows with the square of its pixels. Make larger ones smaller first.
-    angles : int
-        Into how many directions half a turn is divided, from 2 to 16.
-
-    Notes
-    -----
-    For A angles and P places there are (1 + 2 A + A^2) P numbers: the image under a bell, the sizes
-    of its waves at two scales, and those of the larger waves in the sizes of the finer ones. Roots
-    are taken, and each of these four groups is centred and scaled to length 1 by the image's own
-    mean and length. It goes into no ONNX model.
-
-    References
-    ----------
-    Bruna and Mallat (2013)
+        (height, width) of the images in X, from 8 pixels a side to 1,024 in all: the cost of one
+        image grows with the square of its pixels.
+    angles : int, into how many directions half a turn is divided, from 2 to 16
 
     Examples
     --------
@@ -97,13 +86,13 @@ class Scattering(ImageTransformer):
         return np.concatenate([_evened(group) for group in groups]).astype(np.float32)
 
     def _added(self, filters: _Filters, sizes: Floats) -> Floats:
-        """Return coarse sizes under bells, angle by angle."""
+        """Return averages of coarse moduli, angle by angle."""
         by_angle = sizes.reshape(self.angles, -1, sizes.shape[1])
         return np.concatenate([_applied(filters.under_coarse_bell, one) for one in by_angle])
 
 
 class _Filters(NamedTuple):
-    """Public matrices in whole steps, from all pixels of a grid to some places."""
+    """Public matrices in whole steps, from all pixels of a grid to some positions."""
 
     fine: Floats
     """(2 x angles x pixels, pixels): waves and their quarter turns, at every pixel."""
@@ -136,7 +125,7 @@ def _both(waves: list[tuple[Floats, Floats]]) -> list[Floats]:
 
 
 def _bell(deviation: float, turn: float, slant: float, frequency: float) -> tuple[Floats, Floats]:
-    """Return a wave under a bell that is 1/slant times as long across as along, as two parts."""
+    """Return a Gabor wave whose Gaussian is 1/slant times as long across as along, as two parts."""
     reach = math.ceil(_REACH * deviation / slant)
     y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1].astype(np.float64)
     along = x * math.cos(turn) + y * math.sin(turn)
@@ -147,7 +136,7 @@ def _bell(deviation: float, turn: float, slant: float, frequency: float) -> tupl
 
 
 def _morlet(scale: int, angle: int, angles: int) -> tuple[Floats, Floats]:
-    """Return a wave without a mean: an even image has no answer."""
+    """Return a wave without a mean: zero on an even image."""
     shape = (_BELL * 2**scale, math.pi * angle / angles, 4 / max(angles, 4))
     real, imaginary = _bell(*shape, _WAVE / 2**scale)
     bell, _ = _bell(*shape, 0.0)
@@ -155,10 +144,7 @@ def _morlet(scale: int, angle: int, angles: int) -> tuple[Floats, Floats]:
 
 
 def _matrix(kernels: list[Floats], grid: tuple[int, int, int, int]) -> Floats:
-    """Return the kernels at the places of a grid (height, width, stride, first), in whole steps.
-
-    Beyond its edge an image is its own mirror image.
-    """
+    """Return the kernels on a grid (height, width, stride, first), in whole steps, mirrored."""
     height, width, stride, first = grid
     rows, columns = np.meshgrid(
         np.arange(first, height, stride), np.arange(first, width, stride), indexing="ij"
@@ -185,7 +171,7 @@ def _applied(matrix: Floats, pixels: Floats) -> Floats:
 
 
 def _sizes(matrix: Floats, pixels: Floats) -> Floats:
-    """Return how large the answers are of waves and their quarter turns."""
+    """Return the moduli of waves and their quarter turns."""
     answers = _applied(matrix, pixels)
     real, imaginary = answers.reshape(2, -1, answers.shape[1])
     return np.asarray(np.sqrt(real * real + imaginary * imaginary))

@@ -22,7 +22,7 @@ from tacit.errors import InvalidArgument
 
 
 class _TextsAsNumbers(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Describes texts by what is read from files once; copies read them again."""
+    """Base of the text encoders, whose files are read once; copies read them again."""
 
     def _opened(self) -> Any:
         """Return what was read, at the first time from the files."""
@@ -34,20 +34,7 @@ class _TextsAsNumbers(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def fit(self, X: object, y: object = None) -> Self:
-        """Read the files; nothing is learned from texts.
-
-        Parameters
-        ----------
-        X : object
-            Ignored.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        self
-            Ready.
-        """
+        """Read the files; nothing is learned from texts."""
         self._opened()
         return self
 
@@ -65,22 +52,14 @@ class _TextsAsNumbers(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 class StaticTextEncoder(_TextsAsNumbers):
     """The mean vector of a text's tokens, from a public table; each text by itself.
 
+    Nothing is fetched or learned. For `fit`, put `PrecomputedEmbeddings("vectors", alone=True,
+    files=[tokenizer, table])` in front of `PublicWhitening`: the statement then lists the
+    assumptions, with the hashes of both files. Source: docs/encoders.md.
+
     Parameters
     ----------
-    tokenizer : path
-        A tokenizer of the package tokenizers (`tokenizer.json`).
-    table : path
-        A safetensors file with one matrix (tokens, dimensions), a row for every token.
-
-    Notes
-    -----
-    Nothing is fetched, and nothing is learned. The vectors are rows for `fit`, where
-    `PrecomputedEmbeddings("vectors", alone=True, files=[tokenizer, table])` in front of
-    `PublicWhitening` lets the statement say what they presume, with the hashes of both files.
-
-    References
-    ----------
-    docs/encoders.md
+    tokenizer : path, a tokenizer of the package tokenizers (`tokenizer.json`)
+    table : path, a safetensors file with one matrix (tokens, dimensions), a row for every token
     """
 
     tokenizer: str | os.PathLike[str]
@@ -105,17 +84,15 @@ class StaticTextEncoder(_TextsAsNumbers):
         return tokenizer, _only(matrices, largest)
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
-        """Return a vector for each text.
+        """Return a vector for each text, as secret as the texts.
 
         Parameters
         ----------
-        X : iterable of str
-            Texts, private or public.
+        X : iterable of str, texts, private or public
 
         Returns
         -------
-        array of float32 of shape (texts, dimensions)
-            As secret as the texts; 0 for a text without tokens, NaN for what is no text.
+        array of float32 of shape (texts, dimensions), 0 for no tokens, NaN for what is no text
         """
         tokenizer, table = self._opened()
 
@@ -158,30 +135,18 @@ _BEFORE_TURN, _AFTER_TURN = 0.5, 1.5
 
 @dataclass(eq=False, repr=False)
 class LexiconScores(_TextsAsNumbers):
-    """What public ratings of words say of an English text: four numbers for each lexicon.
+    """Public ratings of words in an English text: four numbers for each lexicon.
+
+    A rating counts -0.74 times within three words after a negation, half before the last "but" and
+    1.5 times after it. The numbers are their sum, the sum of those above 0, and of those below,
+    each over the root of the number of words; and the sum over 2 + the sum of sizes. Source: Hutto
+    and Gilbert 2014 (VADER); docs/encoders.md#texts.
 
     Parameters
     ----------
     lexicons : sequence of mapping or path
-        Ratings of words, however they are capitalised, above 0 for praise and below for blame; or a
-        file with a word, a tab and its rating on each line (more cells and other lines are passed
-        over).
-
-    Notes
-    -----
-    A rating counts -0.74 times within three words after a negation, half before the last "but" and
-    1.5 times after it. The numbers are their sum, the sum of those above 0, and of those below,
-    each over the root of the number of words; and the sum over 2 + the sum of sizes.
-
-    References
-    ----------
-    Hutto and Gilbert 2014 (VADER), where the rules are from; docs/encoders.md#texts
-
-    Examples
-    --------
-    >>> scores = LexiconScores([{"good": 1.0, "bad": -1.0}])
-    >>> scores.transform(["not bad at all"]).astype(float).round(2).tolist()
-    [[0.37, 0.37, 0.0, 0.27]]
+        Ratings of words, in any case, above 0 for praise and below for blame; or a file with a
+        word, a tab and its rating on each line (more cells and other lines are skipped).
     """
 
     lexicons: Sequence[Mapping[str, float] | str | os.PathLike[str]]
@@ -190,17 +155,15 @@ class LexiconScores(_TextsAsNumbers):
         return [_lexicon(given) for given in self.lexicons]
 
     def transform(self, X: Iterable[str]) -> NDArray[np.float32]:
-        """Return the scores of each text.
+        """Return the scores of each text, as secret as the texts.
 
         Parameters
         ----------
-        X : iterable of str
-            Texts, private or public.
+        X : iterable of str, texts, private or public
 
         Returns
         -------
-        array of float32 of shape (texts, 4 lexicons)
-            As secret as the texts; 0 for a text without rated words, NaN for what is no text.
+        array of float32 of shape (texts, 4 lexicons), 0 for no rated words, NaN for what is no text
         """
         ratings = self._opened()
 
@@ -213,7 +176,7 @@ class LexiconScores(_TextsAsNumbers):
 
 
 def _lexicon(given: Mapping[str, float] | str | os.PathLike[str]) -> dict[str, float]:
-    """Return ratings by word, all of them finite; a lexicon without any is refused."""
+    """Return ratings by word, all of them finite; an empty lexicon is refused."""
     words = given.items() if isinstance(given, Mapping) else _rated_lines(given)
     rated = {str(word).lower(): rating for word, rating in words}
     numbers = all(isinstance(rating, int | float) for rating in rated.values())
@@ -242,7 +205,7 @@ def _rated_lines(path: str | os.PathLike[str]) -> list[tuple[str, float]]:
 
 
 def _weights(words: list[str]) -> list[float]:
-    """Return how often each word's rating counts: by negations before it, and by the last "but"."""
+    """Return the weight of each word's rating: by negations before it, and by the last "but"."""
     turn = max((place for place, word in enumerate(words) if word in _TURNS), default=-1)
     weights = []
     for place in range(len(words)):
@@ -264,7 +227,7 @@ def _scores(words: list[str], weights: list[float], ratings: Mapping[str, float]
 def _each(
     texts: Iterable[str], described: Callable[[str], ArrayLike], width: int
 ) -> NDArray[np.float32]:
-    """Describe each text by itself; what is no text becomes NaN, without a word."""
+    """Describe each text by itself; what is no text becomes NaN, silently."""
     if isinstance(texts, str | bytes):
         raise InvalidArgument("Expected X to be several texts, got one; put it into a list.")
     made = []

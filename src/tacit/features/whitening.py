@@ -1,12 +1,9 @@
-"""Public whitening and kernels: what public inputs teach about the directions in which rows differ.
+"""Public whitening and kernels: the directions in which public inputs differ.
 
-Both learn from the rows that `fit` is given, which must be public, and from nothing else. Private
-rows are brought into that view one by one, bit for bit: rows and matrices are whole numbers, whose
-products float64 adds exactly in any order, and all else is one operation for each number
-(`tacit.features.whole_numbers`).
-
-A budget leaves n mu of signal, and that is shared by all directions that a learner looks at. Few
-directions, equally long, and rows of length 1: noise then falls on what tells rows apart.
+Both learn from the public rows of `fit` alone. Private rows are mapped one by one, bit for bit, in
+whole numbers that float64 adds exactly in any order (`tacit.features.whole_numbers`). All
+directions share a budget's signal n mu: few directions of equal length, and rows of length 1, use
+it best.
 """
 
 from __future__ import annotations
@@ -28,14 +25,14 @@ from tacit.features.whole_numbers import WholeMatrix, WholeRows, exp_of_negative
 
 _BLOCK = 2048
 _LEAST_SHARE = 1e-6
-"""Directions with less than this share of the largest variance say nothing."""
+"""Directions with less than this share of the largest variance are dropped."""
 _KERNEL_STEPS = 2.0**20
 """With at most 2^12 landmarks, products with a matrix of 21 bits add up to less than 2^53."""
 _MOST_LANDMARKS = 2**12
 
 
 class PublicMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A transformer that learns from public rows, and sees each other row alone."""
+    """Base of transformers that learn from public rows, and map each other row alone."""
 
     _learned: ClassVar[tuple[str, ...]] = ()
     """Names of the arrays that `fit` learns."""
@@ -51,19 +48,7 @@ class PublicMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return rows.astype(np.float64)
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return the features, an array `(n, n_features_out)`.
-
-        Parameters
-        ----------
-        X : array of shape (n, features)
-            Rows of numbers, private or public.
-
-        Returns
-        -------
-        array of float32 of shape (n, n_features_out)
-            As secret as X; each row depends on its own row of X alone, bit for bit. A row that is
-            not finite becomes NaN.
-        """
+        """Return features, as secret as X; each row from itself alone, NaN if not finite."""
         check_is_fitted(self, self._learned[0])
         rows = _numbers(X)
         if rows.shape[1] != self.n_features_in_:
@@ -85,30 +70,13 @@ class PublicMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         raise NotImplementedError
 
     def learned_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return what was learned from public rows, to be saved with a student.
-
-        Returns
-        -------
-        dict from str to array
-            Public.
-        """
+        """Return what was learned from public rows, to be saved with a student; public."""
         check_is_fitted(self, self._learned[0])
         width = np.array([self.n_features_in_])
         return {"width": width} | {name: getattr(self, name) for name in self._learned}
 
     def take_up(self, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Become what `learned_arrays` was read from.
-
-        Parameters
-        ----------
-        arrays : mapping
-            What was saved.
-
-        Returns
-        -------
-        self
-            Fitted.
-        """
+        """Restore from `learned_arrays`."""
         self.n_features_in_ = int(arrays["width"][0])
         for name in self._learned:
             setattr(self, name, np.asarray(arrays[name], dtype=np.float64))
@@ -133,47 +101,31 @@ def _numbers(X: ArrayLike) -> NDArray[Any]:
 class PublicWhitening(PublicMap):
     """Centre, turn to the main directions of public rows, even them out, scale to unit length.
 
+    Rows of length 1 need no clipping: a record's contribution is bounded by its label alone. What
+    is learned depends on the public rows alone; fitted on private ones it breaks every claim.
+    Source: docs/theory/speak-once.md#public-whitening.
+
     Parameters
     ----------
     dimensions : int, optional
-        How many directions are kept, those in which public rows vary most. None: as many as
-        `strength` bears (`bearable_dimensions`).
+        How many directions, those in which public rows vary most. None: as many as `strength`
+        supports (`bearable_dimensions`).
     power : float, optional
         A direction is divided by its standard deviation to this power: 0 leaves it, 1 makes all
         equally long. None: by `strength`, 0.6 below 5,000 and 0.8 from there on; 0.6 without it.
     standardise : bool
         Divide each column by its public standard deviation first, and cut it at `clip` of them:
         for the outputs of a network, some of which are far larger than others.
-    clip : float
-        Where standardised numbers are cut.
+    clip : float, where standardised numbers are cut
     strength : float, optional
-        n mu: declared number of records times mu of the budget. An estimator to which `n_records`
-        is declared sets it; it decides what the two above leave open.
+        n mu: declared number of records times mu of the budget, for `dimensions` and `power`. An
+        estimator to which `n_records` is declared sets it.
 
     Attributes
     ----------
-    matrix_ : array of shape (features, dimensions)
-        What a centred, scaled row is multiplied with. Public.
-    centre_, scale_ : array of shape (features,)
-        Of the public rows.
-    n_features_in_ : int
-        How many columns the public rows had.
-
-    Notes
-    -----
-    Rows of length 1 need no clipping: what a record can say is bounded by its label alone. What is
-    learned depends on the public rows alone; fitted on private ones it breaks every claim.
-
-    References
-    ----------
-    docs/theory/speak-once.md#public-whitening
-
-    Examples
-    --------
-    >>> public = np.array([[3.0, 0.0], [-3.0, 0.1], [3.0, 0.1], [-3.0, 0.0]])
-    >>> white = PublicWhitening(2, power=1.0).fit(public)
-    >>> abs(white.transform(public)[0]).astype(float).round(2).tolist()
-    [0.71, 0.71]
+    matrix_ : array of shape (features, dimensions), multiplies a centred, scaled row; public
+    centre_, scale_ : array of shape (features,), of the public rows
+    n_features_in_ : int, columns of the public rows
     """
 
     _learned: ClassVar[tuple[str, ...]] = ("matrix_", "centre_", "scale_")
@@ -190,15 +142,12 @@ class PublicWhitening(PublicMap):
 
         Parameters
         ----------
-        X : array of shape (n, features)
-            Public rows of finite numbers.
-        y : object
-            Ignored.
+        X : array of shape (n, features), public rows of finite numbers
+        y : object, ignored
 
         Returns
         -------
         self
-            Fitted.
         """
         self._check()
         rows = self._public_rows(X)
@@ -236,7 +185,7 @@ class PublicWhitening(PublicMap):
         positive(clip=self.clip)
 
     def _warn_of_few(self, values: Floats, n_rows: int) -> None:
-        """Say that so few public rows do not tell the directions that the strength bears."""
+        """Warn that the public rows are too few for as many directions as the strength supports."""
         if self.dimensions is not None:
             return
         borne = bearable_dimensions(self.strength or 1.0, np.ones(values.size), _MOST_ROWS)
@@ -278,32 +227,10 @@ _MOST_DIMENSIONS = 500
 
 
 def bearable_dimensions(strength: float, variances: ArrayLike, n_rows: int) -> int:
-    """Return how many directions a strength n mu bears: 100 at 2,000, at most 500.
+    """Return how many directions a strength n mu supports: 100 (strength/2000)^0.8, at most 500.
 
-    Parameters
-    ----------
-    strength : float
-        n mu, from a declared number of records.
-    variances : array of shape (features,)
-        Of public rows along their main directions, falling.
-    n_rows : int
-        How many public rows tell them: no more than half as many directions are believed.
-
-    Returns
-    -------
-    int
-        At least 1; no direction with less than a millionth of the largest variance.
-
-    Notes
-    -----
-    Along each of d directions a row of length 1 has about 1/sqrt(d), and noise is the same along
-    all: a direction more takes from all others. The number is 100 (strength/2000)^0.8, chosen on
-    the training part of Fashion-MNIST.
-
-    Examples
-    --------
-    >>> bearable_dimensions(2000.0, np.ones(768), 9000), bearable_dimensions(2000.0, [1, 0], 9000)
-    (100, 1)
+    Chosen on Fashion-MNIST's training part: a row has 1/sqrt(d) along each of d directions, with
+    equal noise. At most half the public rows; none below a millionth of the largest variance.
     """
     values = np.asarray(variances, dtype=np.float64)
     usable = int((values > _LEAST_SHARE * values[0]).sum())
@@ -320,45 +247,26 @@ def _of_unit_length(rows: Floats) -> Floats:
 
 @dataclass(eq=False, repr=False)
 class PublicKernel(PublicMap):
-    """Gaussian kernel features on public landmarks (Nystroem): what is curved becomes straight.
+    """Gaussian kernel features on public landmarks (Nystroem).
+
+    phi(x) = k(x) W with W W^T the inverse of the landmarks' kernel matrix on its main directions,
+    so that phi(x) phi(z) is about k(x, z), and |phi(x)| <= 1 up to rounding. Source: Williams and
+    Seeger 2001; docs/theory/speak-once.md#public-whitening.
 
     Parameters
     ----------
-    landmarks : int
-        How many public rows carry the kernel, at most 4096; all of them, where there are fewer.
+    landmarks : int, how many public rows carry the kernel, at most 4096 and at most all
     width : float
         gamma = width / mean squared distance of landmarks: k(x, z) = exp(-gamma |x - z|^2).
-    components : int
-        How many main directions of the kernel are kept.
-    random_state : int
-        Seeds the choice of landmarks.
+    components : int, how many main directions of the kernel are used
+    random_state : int, seeds the choice of landmarks
 
     Attributes
     ----------
-    whitening_ : array of shape (landmarks, components)
-        What kernel values are multiplied with. Public.
-    landmarks_ : array of shape (landmarks, features)
-        Public rows: a student that is published holds them.
-    gamma_ : array of shape (1,)
-        Of the kernel.
-    n_features_in_ : int
-        How many columns the public rows had.
-
-    Notes
-    -----
-    phi(x) = k(x) W with W W^T the inverse of the landmarks' kernel matrix on its main directions,
-    so that phi(x) phi(z) is about k(x, z), and |phi(x)| <= 1 up to rounding.
-
-    References
-    ----------
-    Williams and Seeger 2001; docs/theory/speak-once.md#public-whitening
-
-    Examples
-    --------
-    >>> public = np.eye(4)
-    >>> phi = PublicKernel(4, components=4).fit(public).transform(public)
-    >>> bool(np.allclose((phi**2).sum(axis=1), 1, atol=1e-4))
-    True
+    whitening_ : array of shape (landmarks, components), multiplies kernel values; public
+    landmarks_ : array of shape (landmarks, features), public rows: a published student holds them
+    gamma_ : array of shape (1,), of the kernel
+    n_features_in_ : int, columns of the public rows
     """
 
     _learned: ClassVar[tuple[str, ...]] = ("whitening_", "landmarks_", "gamma_")
@@ -374,15 +282,12 @@ class PublicKernel(PublicMap):
 
         Parameters
         ----------
-        X : array of shape (n, features)
-            Public rows of finite numbers.
-        y : object
-            Ignored.
+        X : array of shape (n, features), public rows of finite numbers
+        y : object, ignored
 
         Returns
         -------
         self
-            Fitted.
         """
         if at_least(2, landmarks=self.landmarks) > _MOST_LANDMARKS:
             raise refuse("landmarks", self.landmarks, f"at most {_MOST_LANDMARKS}")
@@ -417,48 +322,12 @@ class PublicKernel(PublicMap):
 
 
 def with_strength(features: Any, strength: float) -> Any:
-    """Return features whose whitening knows n mu, where nobody had told it.
-
-    Parameters
-    ----------
-    features : transformer or None
-        Any, or a scikit-learn pipeline of some.
-    strength : float
-        n mu, from a declared number of records.
-
-    Returns
-    -------
-    transformer or None
-        A clone where something was told, else the same object.
-
-    Examples
-    --------
-    >>> with_strength(PublicWhitening(), 100.0).strength
-    100.0
-    """
+    """Return features whose whitening has this n mu where it was None, as a clone."""
     return _told(features, strength=strength)
 
 
 def with_dimensions(features: Any, dimensions: int) -> Any:
-    """Return features whose whitening keeps so many directions, where nobody had told it.
-
-    Parameters
-    ----------
-    features : transformer or None
-        Any, or a scikit-learn pipeline of some.
-    dimensions : int
-        At most so many.
-
-    Returns
-    -------
-    transformer or None
-        A clone where something was told, else the same object.
-
-    Examples
-    --------
-    >>> with_dimensions(PublicWhitening(), 100).dimensions
-    100
-    """
+    """Return features whose whitening has these dimensions where they were None, as a clone."""
     return _told(features, dimensions=dimensions)
 
 
@@ -474,30 +343,14 @@ def _told(features: Any, **what: Any) -> Any:
 
 
 def ends_at_unit_length(features: Any) -> bool:
-    """Tell whether the last step is whitening, which gives every row length 1.
-
-    Parameters
-    ----------
-    features : transformer or None
-        Any, or a scikit-learn pipeline of some.
-
-    Returns
-    -------
-    bool
-        From the kind of the steps alone.
-
-    Examples
-    --------
-    >>> ends_at_unit_length(PublicWhitening(2)), ends_at_unit_length(None)
-    (True, False)
-    """
+    """Return whether the last step is whitening, which gives every row length 1."""
     while steps := getattr(features, "steps", None):
         features = steps[-1][1]
     return isinstance(features, PublicWhitening)
 
 
 def needs_strength(features: Any) -> bool:
-    """Tell whether some whitening is left open that n mu decides."""
+    """Return whether some whitening still needs n mu."""
     return bool(_whitenings(features))
 
 

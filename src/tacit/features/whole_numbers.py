@@ -1,10 +1,8 @@
-"""Row by row, bit by bit: products, norms and powers of e in which no row feels the others.
+"""Row by row, bit by bit: products, norms and powers of e in which no row affects the others.
 
-Library products round a row by the company it is in. Here rows and matrices are rounded to whole
-steps, few enough that float64 adds their products exactly, in any order: a product of matrices is
-then a function of each row alone, by arithmetic and not by trust. Everything else is one operation
-for each number, which IEEE 754 rounds correctly. Precision is about that of float32
-(docs/theory/direct.md).
+Library products round a row by its batch. Here rows and matrices are rounded to whole steps, few
+enough that float64 adds their products exactly, in any order; everything else is one operation for
+each number, rounded as IEEE 754 says. Precision is about float32's (docs/theory/direct.md).
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _TINIEST = 2.0**-900
 class WholeRows(NamedTuple):
     """Rows as whole steps (integers in float64) times a power of two for each row.
 
-    A row that is not finite has steps 0 and the unit NaN: whatever is made of it is NaN.
+    A row that is not finite has steps 0 and the unit NaN: its results are NaN.
     """
 
     steps: Floats
@@ -56,23 +54,12 @@ class WholeRows(NamedTuple):
 
 
 def row_bits(width: int) -> int:
-    """Return how many bits a number of a row keeps: squares and products then add exactly.
-
-    >>> row_bits(256), row_bits(257)
-    (22, 22)
-    """
+    """Return how many bits of a number are used: squares and products then add exactly."""
     return (EXACT_BITS - math.ceil(math.log2(max(width, 2)))) // 2
 
 
 def whole_rows(rows: Floats, out: Floats | None = None) -> WholeRows:
-    """Round each row to whole steps of a power of two, by its own largest number.
-
-    Steps are written to `out`, which may be the rows themselves.
-
-    >>> made = whole_rows(np.array([[1.0, 0.5], [np.nan, 1.0]]))
-    >>> made.values().tolist(), made.norms().round(6).tolist()
-    ([[1.0, 0.5], [nan, nan]], [[1.118034], [nan]])
-    """
+    """Round each row to whole steps of a power of two, by its own largest number."""
     steps = np.empty_like(rows) if out is None else out
     fits = _plain(rows) and _plain(steps) and steps.shape == rows.shape
     if _rows_in_one_pass and fits:
@@ -83,7 +70,7 @@ def whole_rows(rows: Floats, out: Floats | None = None) -> WholeRows:
 
 
 def _plain(rows: Floats) -> bool:
-    """Tell whether rows lie in memory one number behind the other, as loops read them."""
+    """Return whether rows are contiguous in memory, as loops need."""
     return rows.dtype == np.float64 and rows.flags.c_contiguous and rows.flags.writeable
 
 
@@ -111,8 +98,8 @@ _TINIEST_BITS = int(np.float64(_TINIEST).view(np.int64))
 def _rows_in_one_pass(rows, bits_of_rows, bits, steps, units):  # type: ignore[no-untyped-def]
     """Do what `_whole_rows` does, row by row while it is in the cache.
 
-    Without their sign, float64 numbers are ordered as their bits are, and what is not finite lies
-    beyond all others: the largest of them tells both.
+    Without their sign, float64 numbers are ordered as their bits are, and the largest shows whether
+    a row is finite.
     """
     for row in range(rows.shape[0]):
         largest = np.int64(0)
@@ -165,18 +152,13 @@ def _scaled_in_one_pass(product, scales, bias):  # type: ignore[no-untyped-def]
 
 
 def _in_memory(matrix: Floats) -> Floats | None:
-    """Return all numbers of a matrix or of its transpose as they lie in memory, or None."""
+    """Return a matrix's or its transpose's contiguous numbers, or None."""
     whole = matrix if matrix.flags.c_contiguous else matrix.T
     return whole.reshape(-1) if _plain(whole) else None
 
 
 class WholeMatrix:
-    """A public matrix (inputs, outputs) in whole steps, for exact products with rows.
-
-    >>> matrix = WholeMatrix(np.array([[0.25], [2.0]]))
-    >>> matrix.times(whole_rows(np.array([[4.0, 1.0]]))).tolist()
-    [[3.0]]
-    """
+    """A public matrix (inputs, outputs) in whole steps, for exact products with rows."""
 
     def __init__(self, matrix: Floats, bits: int | None = None) -> None:
         if bits is None:  # as many as rows that are as wide as the matrix is high leave

@@ -1,9 +1,8 @@
-"""Everything about scans: volumes, codes of masks, teachers, students, segmenters, their run.
+"""Scans: volumes, codes of masks, teachers, students, segmenters, and the run of a segmentation.
 
-Whole masks are answers too long for votes: teachers' masks become short codes, of which a noisy
-mean is released (docs/theory/high-dimensional.md). A codec is part of what is released: it is made
-from public data, or bought with differential privacy, and says which. No property of a codec is
-relied upon for privacy; the mechanism clips. torch, MONAI and nibabel load where they are needed.
+Masks are too long for votes: teachers' masks become short codes, of which a noisy mean is released
+(docs/theory/high-dimensional.md). A codec is part of the release: public, or bought with
+differential privacy. No property of a codec is relied upon for privacy; the mechanism clips.
 """
 
 from tacit.masks.autoencoder import AutoencoderCodec

@@ -1,9 +1,8 @@
 """Autoencoders with codes in the unit ball, in two and three dimensions.
 
-Fitted on public masks, with noise in the bottleneck, because the decoder will see noisy codes: that
-noise is for utility and gives no privacy. Networks compute in float32, where a norm can exceed 1 by
-rounding; the mechanism clips again in float64, so nothing here is relied upon.
-Formulas: docs/theory/high-dimensional.md#codes-of-autoencoders.
+Fitted on public masks with noise in the bottleneck, which serves utility and gives no privacy.
+Norms can exceed 1 by float32 rounding: the mechanism clips again in float64, so nothing here is
+relied upon. Formulas: docs/theory/high-dimensional.md#codes-of-autoencoders.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ _WIDTHS = (8, 16)  # channels of the convolutions
 def ball_activation(outputs: Tensor) -> Tensor:
     """Map l + 1 numbers to a point of the unit ball in l dimensions (PCA-PATE 2020).
 
-    r u, u = v / sqrt(|v|^2 + 1e-12), r = sigmoid(c o_0)^(1/l) = exp(-softplus(-c o_0)/l): the
-    literal formula is NaN for v = 0. Values and gradients are finite everywhere.
+    r u, u = v / sqrt(|v|^2 + 1e-12), r = exp(-softplus(-c o_0)/l): finite for v = 0, too.
     """
     radial, direction = outputs[:, :1], outputs[:, 1:]
     length = direction.shape[1]
@@ -57,10 +55,7 @@ def ball_activation(outputs: Tensor) -> Tensor:
 
 
 def bounded(outputs: Tensor, bound: str) -> Tensor:
-    """Bring encoder outputs into the unit ball.
-
-    f/max(1,|f|), f/sqrt(1+|f|^2), the ball's activation, or tanh(f)/sqrt(l): a cube within it.
-    """
+    """Bring outputs f into the unit ball, by one of the bounds of `AutoencoderCodec.fit`."""
     if bound == "ball":
         return ball_activation(outputs)
     if bound == "cube":
@@ -75,26 +70,18 @@ def bounded(outputs: Tensor, bound: str) -> Tensor:
 class AutoencoderCodec:
     """A small convolutional autoencoder whose codes lie in the unit ball: diameter 2.
 
-    Made by `AutoencoderCodec.fit`.
+    Made by `AutoencoderCodec.fit`. Source: PCA-PATE 2020, Generalized PATE 2022;
+    `docs/theory/high-dimensional.md#codes-of-autoencoders`.
 
     Parameters
     ----------
-    encoder, decoder : torch modules
-        From masks to numbers, and from codes to offsets of the logits.
+    encoder, decoder : torch modules, from masks to numbers, and from codes to offsets of the logits
     prior : tensor of shape (channels, *sides)
         Logits of the mean public mask, to which the decoder adds.
-    shape : tuple of int
-        Of one mask.
-    length : int
-        How many numbers a code has.
-    bound : str
-        How codes get into the unit ball: "clip", "smooth", "ball" or "cube".
-    mean : array of the shape of a mask
-        The mean public mask: it tells how large organs are.
-
-    References
-    ----------
-    PCA-PATE 2020, Generalized PATE 2022; `docs/theory/high-dimensional.md#codes-of-autoencoders`.
+    shape : tuple of int, of one mask
+    length : int, how many numbers a code has
+    bound : str, how codes get into the unit ball: "clip", "smooth", "ball" or "cube"
+    mean : array of the shape of a mask, the mean public mask
     """
 
     encoder: Module = field(repr=False)
@@ -121,32 +108,25 @@ class AutoencoderCodec:
         learning_rate: float = 3e-3,
         random_state: int = 0,
     ) -> AutoencoderCodec:
-        """Train on public masks; `sigma` is the noise of the plan that it will be used for.
+        """Train on public masks.
 
         Parameters
         ----------
         masks : array of shape (n, *sides) or (n, channels, *sides)
             Public masks with values in [0, 1].
-        length : int
-            How many numbers a code has.
-        dimensions : int, optional
-            2 or 3, needed where the masks have channels.
+        length : int, how many numbers a code has
+        dimensions : int, optional, 2 or 3, needed where the masks have channels
         bound : str
-            "clip" f/max(1,|f|) as in Generalized PATE 2022, with a weak penalty on |f| > 1, for its
-            gradient has no radial part there; "smooth" f/sqrt(1+|f|^2); "ball" as in PCA-PATE 2020.
-        sigma : float
-            Deviation of the noise on codes in training: for utility, it gives no privacy.
-        epochs : int
-            How often each mask is seen.
-        learning_rate : float
-            Of Adam.
-        random_state : int
-            Seeds weights, batches and the noise of training.
+            "clip" f/max(1,|f|) as in Generalized PATE 2022, with a weak penalty on |f| > 1;
+            "smooth" f/sqrt(1+|f|^2); "ball" as in PCA-PATE 2020; "cube" tanh(f)/sqrt(length).
+        sigma : float, deviation of the noise on codes in training: for utility, it gives no privacy
+        epochs : int, passes over the masks
+        learning_rate : float, of Adam
+        random_state : int, seeds weights, batches and the noise of training
 
         Returns
         -------
-        AutoencoderCodec
-            Public, as the masks are.
+        AutoencoderCodec, public, as the masks are
         """
         array = public_masks(masks)
         shape = array.shape[1:]
@@ -183,12 +163,11 @@ class AutoencoderCodec:
         return loss
 
     def fingerprint_parts(self) -> dict[str, Any]:
-        """Return what codes and masks follow from, without the addresses that a pickle would hold.
+        """Return what determines codes and masks: layers, weights and bound.
 
         Returns
         -------
         dict
-            Layers and weights of encoder and decoder, and the bound.
         """
         halves = (self.encoder, self.decoder)
         weights = [
@@ -198,17 +177,15 @@ class AutoencoderCodec:
         return {"layers": repr(halves), "weights": weights, "prior": prior, "bound": self.bound}
 
     def encode(self, answers: ArrayLike) -> Floats:
-        """Return codes (n, length), of norm at most 1 up to float32's rounding.
+        """Return codes of norm at most 1, up to float32 rounding; the mechanism clips again.
 
         Parameters
         ----------
-        answers : array of shape (n, *shape)
-            Masks, soft or not; whatever their values.
+        answers : array of shape (n, *shape), masks of any values
 
         Returns
         -------
         array of shape (n, length)
-            Not relied upon for privacy: the mechanism clips again in float64.
         """
         rows = answer_rows(answers, self.shape)
         with np.errstate(all="ignore"):
@@ -219,17 +196,15 @@ class AutoencoderCodec:
         return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
 
     def decode(self, codes: ArrayLike) -> Floats:
-        """Return answers in [0, 1] from codes (n, length), noisy or not.
+        """Return soft masks in [0, 1] from codes, noisy or not: post-processing.
 
         Parameters
         ----------
         codes : array of shape (n, length)
-            Released, for instance.
 
         Returns
         -------
         array of shape (n, *shape)
-            Soft masks: post-processing.
         """
         rows = code_rows(codes, self.length)
         batches = torch.from_numpy(rows.astype(np.float32)).split(_BATCH)

@@ -1,8 +1,7 @@
-"""A codec as a file of numbers: a line that says what they are, then the numbers. No code.
+"""A codec as a file of numbers: one line of JSON, then the arrays. No code.
 
-The same codec makes the same bytes, so that a hash of them can be signed, and another codec refused
-by whoever has them. `codec_identity` tells any codec from another, to six digits: a kept release
-is decoded by the codec that coded it.
+The same codec makes the same bytes, so that their hash can be signed and compared.
+`codec_identity` hashes any codec, to six digits, for a release that is resumed.
 """
 
 from __future__ import annotations
@@ -39,13 +38,7 @@ def codec_bytes(codec: Any) -> bytes:
 
     Returns
     -------
-    bytes
-        A line of JSON, then every array in float64, little-endian.
-
-    Examples
-    --------
-    >>> codec_bytes(IdentityCodec((2, 2))).decode().strip()
-    '{"format":"tacit-codec/1","kind":"naive","numbers":{},"plain":{"shape":[2,2]}}'
+    bytes, a line of JSON, then every array in float64, little-endian
     """
     kind = next((name for name, made in _KINDS.items() if type(codec) is made), None)
     if kind is None:
@@ -71,13 +64,11 @@ def codec_of_bytes(raw: bytes) -> Any:
 
     Parameters
     ----------
-    raw : bytes
-        Public numbers; nothing of them is run.
+    raw : bytes, numbers; none of them is run as code
 
     Returns
     -------
     PCACodec, BlockPCACodec or IdentityCodec
-        With the very same numbers.
     """
     try:
         line, found, rest = raw.partition(b"\n")
@@ -111,14 +102,12 @@ def _made(head: Any, rest: bytes) -> Any:
 
 
 def save_codec(codec: Any, path: PathLike) -> None:
-    """Write a codec for those who must use the very same one.
+    """Write a codec to a file.
 
     Parameters
     ----------
-    codec : PCACodec, BlockPCACodec or IdentityCodec
-        Public.
+    codec : PCACodec, BlockPCACodec or IdentityCodec, public
     path : path
-        Where.
     """
     write_atomically(path, codec_bytes(codec))
 
@@ -129,12 +118,10 @@ def load_codec(path: PathLike) -> Any:
     Parameters
     ----------
     path : path
-        Where it is.
 
     Returns
     -------
-    PCACodec, BlockPCACodec or IdentityCodec
-        With the very same numbers.
+    PCACodec, BlockPCACodec or IdentityCodec, with the very same numbers
     """
     try:
         with open(path, "rb") as file:
@@ -145,13 +132,7 @@ def load_codec(path: PathLike) -> Any:
 
 
 def codec_identity(codec: Any) -> NDArray[np.uint8]:
-    """Return a hash of all that a codec is made of, to six digits of each array.
-
-    >>> from tacit.masks.codecs import IdentityCodec
-    >>> one, other, same = (codec_identity(IdentityCodec((n, 2))) for n in (2, 3, 2))
-    >>> bool((one == same).all()), bool((one == other).all())
-    (True, False)
-    """
+    """Return a hash of all that a codec is made of, to six digits of each array."""
     found = hashlib.sha256(type(codec).__name__.encode())
     for part in _parts(_fields(codec)):
         found.update(part)
@@ -159,7 +140,7 @@ def codec_identity(codec: Any) -> NDArray[np.uint8]:
 
 
 def _fields(codec: Any) -> dict[str, Any]:
-    """Return its attributes, and two made-up codes decoded: it may hold what nobody can read."""
+    """Return its attributes, and two made-up codes decoded, for what is not plain numbers."""
     probes = np.random.default_rng(0).normal(size=(2, codec.length))
     if hasattr(codec, "fingerprint_parts"):
         own = codec.fingerprint_parts()

@@ -1,7 +1,7 @@
 """What a codec is, how teachers' answers are encoded one at a time, and the naive codec.
 
-Encoding must survive anything that a teacher says (NaN, 1e300): what is not a number stays so, and
-the mechanism turns such a code into its public centre. Only a wrong shape is refused.
+Encoding accepts any values (NaN, 1e300): the mechanism turns a code that is not finite into its
+public centre. Only a wrong shape is refused.
 Why a codec must be public, or bought: docs/theory/high-dimensional.md#private-components.
 """
 
@@ -37,7 +37,7 @@ _CENTRE = 0.5
 
 
 class Codec(Protocol):
-    """Long answers `(n, ...)` to codes `(n, length)` and back."""
+    """Encodes long answers `(n, ...)` as codes `(n, length)`, and decodes them."""
 
     @property
     def length(self) -> int:
@@ -45,42 +45,38 @@ class Codec(Protocol):
 
     @property
     def diameter(self) -> float:
-        """How far apart two codes can be once they are clipped: 2 radius for `GaussianMean`."""
+        """The largest distance of two clipped codes: 2 radius for `GaussianMean`."""
 
     @property
     def provenance(self) -> str:
-        """Where it comes from: "public", or "dp" if it was bought from private data."""
+        """Origin: "public", or "dp" if it was bought from private data."""
 
     @property
     def statement(self) -> str:
-        """The same in a sentence; for "dp" it names the ledger entry that paid."""
+        """The provenance in a sentence; for "dp" it names the ledger entry that paid."""
 
     def encode(self, answers: ArrayLike) -> Floats:
-        """Return codes (n, length).
+        """Return codes, as secret as the answers.
 
         Parameters
         ----------
-        answers : array of shape (n, ...)
-            Long answers; any values, only a wrong shape is refused.
+        answers : array of shape (n, ...), any values; only a wrong shape is refused
 
         Returns
         -------
         array of shape (n, length)
-            As secret as the answers.
         """
 
     def decode(self, codes: ArrayLike) -> Floats:
-        """Return answers (n, ...) from codes, noisy or not: post-processing.
+        """Return answers from codes, noisy or not: post-processing.
 
         Parameters
         ----------
         codes : array of shape (n, length)
-            Released, for instance.
 
         Returns
         -------
         array of shape (n, ...)
-            Public where the codes are.
         """
 
 
@@ -139,29 +135,17 @@ def spatial_sides(shape: tuple[int, ...], dimensions: int | None) -> tuple[int, 
 def encoded_answers(
     codec: Codec, answer: Callable[[int, int], ArrayLike], n_teachers: int, n_queries: int
 ) -> TeacherCodes:
-    """Return codes for `GaussianMean` that are encoded when needed, one answer at a time. Secret.
+    """Return codes for `GaussianMean`, encoded one answer at a time when needed. Secret.
 
     Parameters
     ----------
-    codec : Codec
-        Public.
-    answer : callable
-        `answer(teacher, query)` is one long answer, a mask; never more than one of them is held
-        here.
+    codec : Codec, public
+    answer : callable, `answer(teacher, query)` returns one mask; only one is in memory at a time
     n_teachers, n_queries : int
-        How many there are of each.
 
     Returns
     -------
-    TeacherCodes
-        Of shape (teachers, queries, length), for a grant's `release`.
-
-    Examples
-    --------
-    >>> from tacit.masks.codecs import IdentityCodec
-    >>> masks = np.zeros((3, 2, 4, 4))
-    >>> encoded_answers(IdentityCodec((4, 4)), lambda t, q: masks[t, q], 3, 2)
-    TeacherCodes(shape=(3, 2, 16))
+    TeacherCodes of shape (teachers, queries, length), for a grant's `release`
     """
 
     def part(teacher: int, rows: slice) -> Floats:
@@ -175,22 +159,12 @@ def encoded_answers(
 class IdentityCodec:
     """Codes are the answers themselves, less 1/2, for answers in [0, 1].
 
+    The cube [0,1]^D has diameter sqrt(D) and lies in the ball of radius sqrt(D)/2 about its middle
+    (the 2022 paper pays for twice that: `docs/theory/high-dimensional.md#what-the-papers-say`).
+
     Parameters
     ----------
-    shape : tuple of int
-        Of one answer.
-
-    Notes
-    -----
-    The cube [0,1]^D has diameter sqrt(D) and lies in the ball of radius sqrt(D)/2 about its middle
-    (the 2022 paper pays for twice that:
-    `docs/theory/high-dimensional.md#what-the-papers-say`).
-
-    Examples
-    --------
-    >>> codec = IdentityCodec((2, 2))
-    >>> codec.length, codec.diameter, codec.decode(codec.encode([[[0, 1], [1, 0]]])).tolist()
-    (4, 2.0, [[[0.0, 1.0], [1.0, 0.0]]])
+    shape : tuple of int, of one answer
     """
 
     shape: tuple[int, ...]
@@ -211,34 +185,30 @@ class IdentityCodec:
         return math.sqrt(self.length)
 
     def encode(self, answers: ArrayLike) -> Floats:
-        """Return answers less 1/2, flat.
+        """Return answers less 1/2, flat; as secret as the answers.
 
         Parameters
         ----------
         answers : array of shape (n, *shape)
-            Any values.
 
         Returns
         -------
         array of shape (n, length)
-            As secret as the answers.
         """
         rows = answer_rows(answers, self.shape)
         with np.errstate(all="ignore"):
             return rows.reshape(len(rows), -1) - _CENTRE
 
     def decode(self, codes: ArrayLike) -> Floats:
-        """Return codes plus 1/2, in shape.
+        """Return codes plus 1/2, in shape, not cut to [0, 1].
 
         Parameters
         ----------
         codes : array of shape (n, length)
-            Noisy or not.
 
         Returns
         -------
         array of shape (n, *shape)
-            Not cut to [0, 1].
         """
         return (code_rows(codes, self.length) + _CENTRE).reshape(-1, *self.shape)
 
@@ -259,25 +229,13 @@ def wiener_weights(spectrum: ArrayLike, deviations: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    spectrum : array of shape (length,)
-        lambda, the second moment of each coordinate without noise.
+    spectrum : array of shape (length,), lambda, the second moment of each coordinate without noise
     deviations : float or array of shape (length,)
         sigma, the deviation of the noise on each coordinate; infinite where it was left out.
 
     Returns
     -------
-    array of shape (length,)
-        From 0 to 1; without noise everything is kept.
-
-    Notes
-    -----
-    Its mean squared error, lambda sigma^2/(lambda + sigma^2), is between 1/2 and 1 times that of
-    the better of keeping and dropping the coordinate.
-
-    Examples
-    --------
-    >>> wiener_weights([1.0, 4.0, 1.0], [1.0, 0.0, np.inf]).tolist()
-    [0.5, 1.0, 0.0]
+    array of shape (length,), from 0 to 1; 1 without noise
     """
     moments = _second_moments(spectrum)
     noise = np.square(np.broadcast_to(np.asarray(deviations, dtype=np.float64), moments.shape))
@@ -291,27 +249,18 @@ def wiener_weights(spectrum: ArrayLike, deviations: ArrayLike) -> Floats:
 def water_filling(spectrum: ArrayLike, noise: float) -> Floats:
     """Return q >= 0, sum q = 1, the best share of the radius for each coordinate.
 
+    q_l = max(0, t sqrt(lambda_l) - G) minimises sum lambda G/(q + G), the error after Wiener
+    shrinkage with weights sqrt(q_l/lambda_l) (`docs/theory/high-dimensional.md#what-to-keep`).
+
     Parameters
     ----------
-    spectrum : array of shape (length,)
-        lambda, second moments of the coordinates; public.
+    spectrum : array of shape (length,), lambda, second moments of the coordinates; public
     noise : float
         G, the variance of the noise on the mean of codes whose rms norm is 1 (`noise_to_signal`).
 
     Returns
     -------
-    array of shape (length,)
-        0 for coordinates that are not worth their noise: it chooses the components itself.
-
-    Notes
-    -----
-    q_l = max(0, t sqrt(lambda_l) - G) minimises sum lambda G/(q + G), the error after Wiener
-    shrinkage when codes are weighted by sqrt(q_l/lambda_l), so that their mean squared norm is 1,
-    and the noise on the weighted mean has variance G.
-
-    References
-    ----------
-    `docs/theory/high-dimensional.md#what-to-keep`
+    array of shape (length,), 0 for coordinates that are not worth their noise
 
     Examples
     --------
@@ -335,18 +284,13 @@ def noise_to_signal(epsilon: float, delta: float, *, queries: int, n_teachers: i
 
     Parameters
     ----------
-    epsilon, delta : float
-        The worst-case budget of one release of all queries.
-    queries : int
-        N, how many are asked under one bound.
-    n_teachers : int
-        K, how many answer each of them.
+    epsilon, delta : float, the worst-case budget of one release of all queries
+    queries : int, N, how many share one bound
+    n_teachers : int, K
 
     Returns
     -------
-    float
-        G, for `water_filling` and `LinearCodec.ellipsoid`; m is the deviation of the Gaussian noise
-        that the budget needs at sensitivity 1.
+    float, G, where m is the deviation of the Gaussian noise that the budget needs at sensitivity 1
 
     Examples
     --------
@@ -359,7 +303,7 @@ def noise_to_signal(epsilon: float, delta: float, *, queries: int, n_teachers: i
 
 
 def combine_rounds(*rounds: tuple[ArrayLike, ArrayLike]) -> tuple[Floats, Floats]:
-    """Return codes and deviations of several releases of the same codes: inverse-variance means.
+    """Return inverse-variance means of several releases of the same codes, with deviations.
 
     Parameters
     ----------
@@ -369,21 +313,8 @@ def combine_rounds(*rounds: tuple[ArrayLike, ArrayLike]) -> tuple[Floats, Floats
 
     Returns
     -------
-    codes : array of shape (queries, length)
-        Means of the rounds that have a coordinate, 0 where none has.
-    deviations : array of shape (length,)
-        Of their noise, infinite where no round has the coordinate.
-
-    Notes
-    -----
-    Rounds may have had different centres: what clipping left alone has no bias.
-
-    Examples
-    --------
-    >>> first, second = ([[1.0, 5.0]], [1.0, np.inf]), ([[2.0, 7.0]], [1.0, 2.0])
-    >>> codes, deviations = combine_rounds(first, second)
-    >>> codes.tolist(), deviations.round(3).tolist()
-    ([[1.5, 7.0]], [0.707, 2.0])
+    codes : array of shape (queries, length), 0 where no round has the coordinate
+    deviations : array of shape (length,), infinite where no round has the coordinate
     """
     precision, total = np.zeros(1), np.zeros((1, 1))
     for codes, deviations in rounds:
@@ -404,18 +335,13 @@ class LinearCodec(ABC):
 
     Attributes
     ----------
-    mean : array of shape (*shape)
-        The public mean answer.
-    spectrum : array of shape (length,)
-        Second moments of the coordinates about the mean.
+    mean : array of shape (*shape), the public mean answer
+    spectrum : array of shape (length,), second moments of the coordinates about the mean
     weights : array of shape (length,)
         Of the norm in which codes are clipped; a coordinate of weight 0 is not released.
-    examples : array of shape (n, length), optional
-        Codes of the public masks, None where there were none.
-    provenance : str
-        "public", or "dp" if it was bought from private data.
-    statement : str
-        The same in a sentence; for "dp" it names the ledger entry that paid.
+    examples : array of shape (n, length), optional, codes of the public masks
+    provenance : str, "public", or "dp" if it was bought from private data
+    statement : str, the provenance in a sentence; for "dp" it names the ledger entry that paid
     """
 
     mean: Floats
@@ -437,10 +363,7 @@ class LinearCodec(ABC):
 
     @property
     def radius(self) -> float:
-        """Of the clip, for one query: a public quantile of |weight * code|, rms if there is none.
-
-        At least a tiny number.
-        """
+        """The clip of one query: a public quantile of |weight * code|, the rms if there is none."""
         radius = self.rms_radius
         if self.examples is not None:
             norms = np.sqrt(np.square(self.examples * self.weights).sum(axis=1))
@@ -458,19 +381,15 @@ class LinearCodec(ABC):
         return math.sqrt(float(np.square(self.weights) @ self.spectrum))
 
     def joint_radius(self, queries: int) -> float:
-        """Return a radius for so many queries under one bound: sqrt(queries) rms_radius.
-
-        Norms of single codes vary; their root mean square over many queries hardly does.
+        """Return the clip of a teacher's codes of all queries together: sqrt(queries) rms_radius.
 
         Parameters
         ----------
-        queries : int
-            How many share the bound; public.
+        queries : int, how many share the bound; public
 
         Returns
         -------
         float
-            To which a teacher's codes of all queries together are clipped.
         """
         return math.sqrt(at_least(1, queries=queries)) * self.rms_radius
 
@@ -483,37 +402,34 @@ class LinearCodec(ABC):
         """Return offsets (n, *shape) from coordinates."""
 
     def _prepare(self, answers: Floats) -> Floats:
-        """Return what is projected of the answers: themselves, unless a subclass blurs them."""
+        """Return the answers to project: themselves, unless a subclass blurs them."""
         return answers
 
     def encode(self, answers: ArrayLike) -> Floats:
-        """Return codes (n, length): orthonormal coordinates of (answer - mean).
+        """Return orthonormal coordinates of (answer - mean), unclipped; as secret as the answers.
 
         Parameters
         ----------
         answers : array of shape (n, *shape)
-            Any values; what is not finite stays so, and the mechanism makes its centre of it.
+            Any values; what is not finite stays so, and the mechanism clips it to its centre.
 
         Returns
         -------
         array of shape (n, length)
-            Not weighted, not clipped; as secret as the answers.
         """
         with np.errstate(all="ignore"):
             return self.coordinates(self._prepare(answer_rows(answers, self.shape)))
 
     def coordinates(self, decoded: ArrayLike) -> Floats:
-        """Return codes of answers as `decode` makes them, which no blur touches again.
+        """Return codes of decoded answers, without another blur.
 
         Parameters
         ----------
-        decoded : array of shape (n, *shape)
-            Answers, already blurred where the codec blurs.
+        decoded : array of shape (n, *shape), already blurred where the codec blurs
 
         Returns
         -------
         array of shape (n, length)
-            Orthonormal coordinates of (answer - mean).
         """
         rows = answer_rows(decoded, self.shape)
         with np.errstate(all="ignore"):  # the mechanism makes a centre of what is not finite
@@ -524,33 +440,27 @@ class LinearCodec(ABC):
 
         Parameters
         ----------
-        sigma : float
-            Deviation of the mechanism's noise on weighted codes.
+        sigma : float, deviation of the mechanism's noise on weighted codes
 
         Returns
         -------
         array of shape (length,)
-            For `wiener_weights` and `combine_rounds`.
         """
         spread = np.full(self.length, np.inf)
         np.divide(non_negative(sigma=sigma), self.weights, out=spread, where=self.weights > 0)
         return spread
 
     def decode(self, codes: ArrayLike, *, sigma: float = 0.0) -> Floats:
-        """Return answers (n, *shape): mean + expansion of w code.
+        """Return mean + expansion of w code: soft masks, not cut to [0, 1].
 
         Parameters
         ----------
-        codes : array of shape (n, length)
-            Noisy or not.
-        sigma : float
-            Deviation of the noise on weighted codes; w = lambda/(lambda + sigma^2) shrinks by it,
-            with sigma = 0 it is 1.
+        codes : array of shape (n, length), noisy or not
+        sigma : float, deviation of the noise on weighted codes: w = lambda/(lambda + sigma^2)
 
         Returns
         -------
         array of shape (n, *shape)
-            Soft masks, not cut to [0, 1].
         """
         weights = wiener_weights(self.spectrum, self.deviations(sigma))
         return self._expand(weights * code_rows(codes, self.length)) + self.mean
@@ -562,30 +472,25 @@ class LinearCodec(ABC):
 
         Parameters
         ----------
-        sigma : float
-            Deviation of the noise on each coordinate of a release.
+        sigma : float, deviation of the noise on each coordinate of a release
 
         Returns
         -------
         LinearCodec
-            With weights 0 and 1.
         """
         return self.weighted((self.spectrum > non_negative(sigma=sigma) ** 2).astype(np.float64))
 
     def ellipsoid(self, noise: float) -> Self:
-        """Return the codec whose weights are those of water-filling at this `noise_to_signal`.
-
-        weight_l = sqrt(q_l / lambda_l), so that the mean squared norm of a code is sum q = 1.
+        """Return the codec with the weights of water-filling, sqrt(q_l / lambda_l).
 
         Parameters
         ----------
-        noise : float
-            Variance of the noise on each coordinate where codes have rms norm 1.
+        noise : float, of `noise_to_signal`
 
         Returns
         -------
         LinearCodec
-            With an ellipsoid to clip to in place of a ball.
+            It clips to an ellipsoid in place of a ball; the mean squared norm of a code is 1.
         """
         shares = water_filling(self.spectrum, noise)
         ratio = np.zeros(self.length)
@@ -593,7 +498,7 @@ class LinearCodec(ABC):
         return self.weighted(np.sqrt(ratio))
 
     def remaining(self, spectrum: ArrayLike) -> Self:
-        """Return the codec for another round, in which codes differ so much from their centres.
+        """Return the codec for another round, about new centres: weights 1, no examples.
 
         Parameters
         ----------
@@ -603,7 +508,6 @@ class LinearCodec(ABC):
         Returns
         -------
         LinearCodec
-            With weights 1 and no examples.
         """
         made = dataclasses.replace(self, spectrum=_second_moments(spectrum), examples=None)
         return made.weighted(np.ones(self.length))
@@ -613,13 +517,11 @@ class LinearCodec(ABC):
 
         Parameters
         ----------
-        weights : array of shape (length,)
-            Of the norm in which codes are clipped; public.
+        weights : array of shape (length,), of the norm in which codes are clipped; public
 
         Returns
         -------
         LinearCodec
-            The same in all else.
         """
         return dataclasses.replace(self, weights=finite_array(weights=weights))
 

@@ -1,7 +1,7 @@
-"""Private evaluation of masks: scans kept apart say once, through the ledger, their Dice scores.
+"""Private evaluation of masks: held-out scans contribute Dice scores once, through the ledger.
 
-Each scan is segmented by itself, so that its scores are its own, bit for bit; it adds one vector of
-norm at most 1 to one noisy sum, and a person adds the mean of the own scans
+Each scan is segmented alone, so that its scores do not depend on other scans; it adds one vector of
+norm at most 1 to one noisy sum, and a person adds the mean over the own scans
 (docs/theory/evaluation.md#masks).
 """
 
@@ -38,7 +38,7 @@ from tacit.noise import InsecureNoise
 from tacit.records import PrivateRecords, is_from_data, people_of, read_stack, refuse_overlap
 
 Draw = Callable[[int], NDArray[Any]]
-"""From the number of a private scan to the model's mask of it."""
+"""From a private scan's index to the model's mask."""
 
 
 def evaluate_masks(
@@ -60,7 +60,11 @@ def evaluate_masks(
     noise: InsecureNoise | None = None,
     kept: KeptReleases | None = None,
 ) -> Evaluation:
-    """Let private scans that were kept apart say, once, how well a model segments them.
+    """Release once, with differential privacy, how well a model segments held-out private scans.
+
+    A scan with nothing to find is counted separately, not as Dice 1. A scan on which the model
+    fails is counted nowhere, silently: an error would leak it. Source:
+    docs/theory/evaluation.md#masks.
 
     Parameters
     ----------
@@ -68,52 +72,26 @@ def evaluate_masks(
         Public: a fitted `PATESegmenter`, its student, or anything whose `predict` makes masks of
         scans (n, *spatial).
     images : array of shape (n, *spatial) or (n, channels, *spatial)
-        Scans kept apart, normalised as those of `fit`. Secret; no error quotes them.
-    masks : array of int, of shape (n, *spatial)
-        Their true classes, 0 the background. Secret.
-    epsilon : float
-        What this evaluation may cost by itself, at the ledger's delta.
-    ledger : Ledger or NewLedger
-        Who pays, as for `tacit.evaluate.evaluate`.
+        Held-out scans, normalised as those of `fit`. Secret; no error quotes them.
+    masks : array of int, of shape (n, *spatial), true classes, 0 the background; secret
+    epsilon, ledger : as in `tacit.evaluate.evaluate`
     n_records : int or str
         How many scans (people, with `groups`) there are, as publicly declared. "from_data" counts
         them, which no cost covers.
-    n_classes : int
-        Background included; public.
-    delta : float, optional
-        Of a ledger that is made.
-    share : float
-        Of scans with something to find, as far as it is known publicly: it decides what is told.
-    X_public : array of scans, optional
-        Public scans: a private one that equals one of them is refused.
-    classes : sequence of str, optional
-        Their names, the background's first.
+    n_classes : int, background included; public
+    delta : float, optional, of a ledger that is made
+    share : float, of scans with something to find, as publicly known: it decides the release
+    X_public : array of scans, optional, public; a private scan that equals one of them is refused
+    classes : sequence of str, optional, their names, the background's first
     groups : array of shape (n,), optional
-        Whose each scan is; everybody counts once, with the mean of the own scans. Secret.
-    disjoint : bool
-        Declares that nobody here taught the model; see `tacit.evaluate.evaluate`.
-    allow_overlap : bool
-        Do not look for scans that equal public ones; the ledger then says so.
-    noise : InsecureNoise, optional
-        Seeded noise for tests and research, without any privacy.
-    kept : KeptReleases, optional
-        Where a run keeps what was released.
+        The person of each scan; everybody counts once, with the mean of the own scans. Secret.
+    disjoint, allow_overlap, noise, kept : as in `tacit.evaluate.evaluate`
 
     Returns
     -------
     Evaluation
-        Mean Dice of all that is not background, and of each class where there are several, over the
-        scans whose truth holds it; the share of scans with something to find; and how often nothing
-        is found where there is nothing. Public.
-
-    Notes
-    -----
-    An empty mask of a scan with nothing to find is no Dice of 1 here: it is counted apart. A scan
-    on which the model fails is counted nowhere, silently: to refuse it would tell of it.
-
-    References
-    ----------
-    docs/theory/evaluation.md#masks
+        Public. Mean Dice of the foreground and of each class, over the scans whose truth holds it;
+        the share of scans with something to find; how often nothing is found where there is none.
     """
     scans = read_stack(images, name="images")
     if not finite_rows(scans).all():
@@ -156,10 +134,7 @@ def evaluate_masks(
 def drawing(
     model: Any, blank: NDArray[Any], shape: tuple[int, ...], *, chances: bool = False
 ) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Return a function from one scan to its mask, or to the chances of each class there.
-
-    It is tried out on a scan without anything: what fails must fail before anything is paid.
-    """
+    """Return a function from a scan to its mask or class probabilities, tried on a blank scan."""
     own = getattr(model, "student_", model)
 
     def drawn(scan: NDArray[Any]) -> NDArray[Any]:
@@ -192,7 +167,7 @@ def told_by_masks(
     noise: InsecureNoise | None = None,
     kept: KeptReleases | None = None,
 ) -> Evaluation:
-    """Fix the release from declared numbers, then let each scan say its scores."""
+    """Fix the release from declared numbers, then compute each scan's scores."""
     people = people_of(groups, len(truth))
     private = PrivateRecords(np.zeros((len(truth), 1)), np.zeros(len(truth)), people)
     about_unit: dict[str, Any] = {"by_person": people is not None, "each": "scan"}
@@ -215,7 +190,7 @@ def told_by_masks(
 
 
 def _said_alone(draw: Draw, truth: Sequence[NDArray[Any]], n_classes: int) -> Floats:
-    """Return what each scan says of its own mask; nothing where the model fails. Secret."""
+    """Return each scan's scores, computed alone; nothing where the model fails. Secret."""
     rows = np.zeros((len(truth), columns_of(n_classes if n_classes > 2 else 1)))
     with training_bar("Masks of private scans", total=len(truth)) as step:
         for place, mask in enumerate(truth):
@@ -232,7 +207,6 @@ def _said_alone(draw: Draw, truth: Sequence[NDArray[Any]], n_classes: int) -> Fl
 
 
 def _said(drawn: NDArray[Any], mask: NDArray[Any], n_classes: int) -> Floats:
-    """Return the row of one scan."""
     dice, there = organ_dice(drawn[None], mask[None]), [bool(mask.any())]
     if n_classes > 2:
         each = dice_scores(drawn[None], mask[None], n_classes=n_classes)[0]

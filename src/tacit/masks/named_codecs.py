@@ -1,4 +1,4 @@
-"""Codecs by name, as run.toml asks for them: fitted on public masks, before anything is spent."""
+"""Codecs by name, for run.toml: fitted on public masks, before anything is spent."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _LENGTH, _EPOCHS = 32, 60
 def fit_codec(
     name: str, answers: Floats, *, dimensions: int, sigma: float, random_state: int = 0
 ) -> Any:
-    """Return the codec of this name for public answers (n, [channels,] *sides).
+    """Fit the codec of this name to public answers (n, [channels,] *sides).
 
-    "linear": components of blurred masks and deformed copies. "blocks": one basis for all blocks of
-    8 voxels a side, for volumes whose components would not fit. "autoencoder": 32 numbers in the
-    unit ball, trained with the noise `sigma` that the release will have. "naive": the voxels.
+    "linear": components of blurred masks and deformed copies; "blocks": one basis for all blocks of
+    8 voxels a side; "autoencoder": 32 numbers, trained with the release's noise `sigma`; "naive":
+    voxels.
 
     >>> import numpy as np
     >>> masks = np.eye(16).reshape(16, 4, 4)

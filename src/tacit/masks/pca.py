@@ -1,10 +1,8 @@
 """Principal components of public masks (PCA-PATE 2020, Generalized PATE 2022), or bought ones.
 
-Where it differs from the papers: docs/theory/high-dimensional.md#what-the-papers-say. Components of
-private masks are bought: `NoisySecondMoment` releases sum y y^T of clipped masks, eigenvectors and
-spectrum are post-processing, and what it cost stands in the ledger
-(docs/theory/high-dimensional.md#private-components). A hundred public masks span a hundred
-directions; deformed copies, public as their originals are, fill those in which shapes vary locally.
+Differences from the papers: docs/theory/high-dimensional.md#what-the-papers-say. Components of
+private masks are bought: `NoisySecondMoment` releases sum y y^T of clipped masks, the rest is
+post-processing (docs/theory/high-dimensional.md#private-components).
 """
 
 from __future__ import annotations
@@ -34,36 +32,16 @@ _RANK = 1e-10  # components with a smaller share of the largest singular value a
 class PCACodec(LinearCodec):
     """Coordinates of (answer - public mean) along orthonormal principal components.
 
-    `PCACodec.fit(masks)` keeps every component that the public masks have; decoding shrinks each
-    by its Wiener weight. `useful(sigma)` is the papers' L* rule, `ellipsoid(noise)` chooses weights
-    by water-filling.
+    Decoding shrinks each by its Wiener weight; `useful(sigma)` is the papers' L* rule,
+    `ellipsoid(noise)` water-filling. Sources: PCA-PATE 2020, Generalized PATE 2022;
+    `docs/theory/high-dimensional.md#what-to-keep`.
 
     Parameters
     ----------
-    mean : array of shape (*shape)
-        The public mean answer.
-    spectrum : array of shape (length,)
-        Second moments of the coordinates about the mean.
-    weights : array of shape (length,)
-        Of the norm in which codes are clipped; a coordinate of weight 0 is not released.
-    examples : array of shape (n, length), optional
-        Codes of the public masks, None where there were none.
-    provenance : str
-        "public", or "dp" if it was bought from private data.
-    statement : str
-        The same in a sentence.
-    components : array of shape (length, voxels)
-        Orthonormal rows, the most important first.
+    mean, spectrum, weights, examples, provenance, statement : as in `LinearCodec`
+    components : array of shape (length, voxels), orthonormal rows, the most important first
     blur : tuple of float
         Deviations, in voxels along each axis, of the Gaussian over every answer; empty for none.
-
-    Notes
-    -----
-    Encoder and spectrum are about the same public mean (the 2022 paper's are not).
-
-    References
-    ----------
-    PCA-PATE 2020, Generalized PATE 2022; `docs/theory/high-dimensional.md#what-to-keep`.
 
     Examples
     --------
@@ -88,32 +66,26 @@ class PCACodec(LinearCodec):
         dimensions: int | None = None,
         random_state: int = 0,
     ) -> PCACodec:
-        """Fit public masks (n, ...): mean, components, spectrum, and codes of the masks.
+        """Fit mean, components and spectrum of public masks.
 
         Parameters
         ----------
-        masks : array of shape (n, ...)
-            Public masks, at least two that differ.
-        n_components : int, optional
-            How many components at most; by default all that the masks have.
+        masks : array of shape (n, ...), public masks, at least two that differ
+        n_components : int, optional, the most components; by default all that the masks have
         folds : int
-            Components explain the masks that they were fitted on better than any others, so
-            spectrum and radius come from held-out masks, so many times; from the same ones if there
-            are fewer than two masks a fold, or folds=1.
+            Spectrum and radius come from masks held out in so many folds; from the same masks if
+            there are fewer than two masks a fold, or folds=1.
         blur : float
-            Deviation in voxels of a Gaussian over every answer before it is encoded; jagged
-            boundaries cost components and say little. `decode` returns blurred answers.
-        copies : int
-            So many `deformed` copies of each mask help to find the components.
+            Deviation in voxels of a Gaussian over every answer before it is encoded: jagged
+            boundaries cost components. `decode` returns blurred answers.
+        copies : int, how many `deformed` copies of each mask help to find the components
         dimensions : int, optional
             How many of the last axes are spatial, for masks with channels; by default all.
-        random_state : int
-            Seeds the deformed copies.
+        random_state : int, seeds the deformed copies
 
         Returns
         -------
-        PCACodec
-            Public, as the masks are; its weights are 1.
+        PCACodec, public, as the masks are; its weights are 1
         """
         array = public_masks(masks)
         width = non_negative(blur=blur)
@@ -146,11 +118,7 @@ class PCACodec(LinearCodec):
 
 
 def blurred(answers: Floats, widths: tuple[float, ...]) -> Floats:
-    """Return each answer blurred by Gaussians of these widths along its axes, 0 outside.
-
-    >>> blurred(np.eye(3)[None, 1], (0.5,)).round(2).tolist()
-    [[0.11, 0.79, 0.11]]
-    """
+    """Return each answer blurred by Gaussians of these widths along its axes, 0 beyond it."""
     if not any(widths):
         return answers
     from scipy.ndimage import gaussian_filter
@@ -161,11 +129,7 @@ def blurred(answers: Floats, widths: tuple[float, ...]) -> Floats:
 def held_out(rows: Floats, length: int, folds: int, n_masks: int | None = None) -> Floats:
     """Return coordinates (n, length) of each mask along the components of the other folds.
 
-    Copies of a mask, the rows after the first `n_masks`, are in the fold of their mask. A component
-    that the other folds do not have counts as 0: nothing is known about it.
-
-    >>> held_out(np.array([[1.0, 0.0], [-1.0, 0.0], [2.0, 0.0], [-2.0, 0.0]]), 2, folds=2).shape
-    (4, 2)
+    Copies, the rows after the first `n_masks`, share their mask's fold; a missing component is 0.
     """
     total = len(rows) if n_masks is None else n_masks
     coordinates = np.zeros((total, length))
@@ -195,34 +159,15 @@ def principal(rows: Floats, n_components: int | None) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class DPPCACodec(PCACodec):
-    """A `PCACodec` whose components come from private masks, through a ledger.
+    """A `PCACodec` whose components come from private masks, through a ledger: `DPPCACodec.buy`.
 
-    Made by `DPPCACodec.buy`.
+    Masks are centred with a public mean, never a private one. The radius for one query is the rms
+    of the codes. Source: `docs/theory/high-dimensional.md#private-components`.
 
     Parameters
     ----------
     mean, spectrum, weights, examples, provenance, statement, components, blur
         As in `PCACodec`; there are no examples and no blur, and the provenance is "dp".
-
-    Notes
-    -----
-    There is no private mean: masks are centred with a public one (0.5 everywhere unless given), and
-    the spectrum is the second moment about it. The radius for one query is the rms of the codes.
-
-    References
-    ----------
-    `docs/theory/high-dimensional.md#private-components`
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from tacit import Budget, Ledger
-    >>> masks = np.zeros((50, 2, 2)); masks[:25, 0] = 1
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     ledger = Ledger(f"{folder}/run.ledger", budget=Budget(8, 1e-5), unit="patient")
-    ...     codec = DPPCACodec.buy(masks, ledger, sigma=2.0, radius=1.0, n_masks=50, n_components=2)
-    >>> codec.length, codec.provenance
-    (2, 'dp')
     """
 
     @classmethod
@@ -238,31 +183,24 @@ class DPPCACodec(PCACodec):
         mean: ArrayLike | None = None,
         noise: InsecureNoise | None = None,
     ) -> DPPCACodec:
-        """Fit private masks (n, ...), one for each unit, and pay mu^2 = 1/sigma^2 for it.
+        """Fit private masks, and pay mu^2 = 1/sigma^2 for it.
 
         Parameters
         ----------
-        masks : array of shape (n, ...)
-            Private masks, one for each unit of the ledger.
-        ledger : Ledger
-            Who pays.
-        sigma : float
-            Noise, in units of what one mask can add to the sum.
-        radius : float
-            To which |mask - mean| is clipped; public.
-        n_masks : int
-            How many masks there are, as far as the public knows; it only scales the spectrum.
+        masks : array of shape (n, ...), private masks, one for each unit of the ledger
+        ledger : Ledger, pays
+        sigma : float, noise, in units of what one mask can add to the sum
+        radius : float, to which |mask - mean| is clipped; public
+        n_masks : int, publicly known number of masks; it only scales the spectrum
         n_components : int
-            How many components are kept.
         mean : float or array of shape (...), optional
             A public mean mask; 1/2 everywhere by default.
         noise : InsecureNoise, optional
-            Seeded noise for tests: not private, and the codec says so.
+            Seeded noise for tests: not private, and the codec states it.
 
         Returns
         -------
-        DPPCACodec
-            Releasable: all that depends on the masks went through the ledger.
+        DPPCACodec, releasable: all that depends on the masks went through the ledger
         """
         shape = np.shape(masks)[1:]
         centre = _public_mean(mean, shape)
@@ -289,20 +227,14 @@ class DPPCACodec(PCACodec):
 def explained(roots: Floats, mechanism: NoisySecondMoment) -> Floats:
     """Return what a noisy eigenvector explains of the sum: sqrt(root^2 - edge^2), 0 below the edge.
 
-    The noise alone has roots up to edge = radius^2 sigma sqrt(2 dimension) (semicircle law). A root
-    theta > edge/2 of the sum shows as theta + (edge/2)^2/theta, and the noisy eigenvector has the
-    squared cosine 1 - (edge/2)^2/theta^2 with the true one (Benaych-Georges and Nadakuditi 2011);
-    theta times that cosine is the formula.
-
-    >>> explained(np.array([5.0, 2.0, -1.0]), NoisySecondMoment(1.0, 8)).tolist()
-    [3.0, 0.0, 0.0]
+    Noise alone has roots up to edge = radius^2 sigma sqrt(2 dimension) (semicircle law); the
+    formula is a true root times its eigenvector's cosine (Benaych-Georges and Nadakuditi 2011).
     """
     edge = mechanism.radius**2 * mechanism.sigma * math.sqrt(2 * mechanism.dimension)
     return np.sqrt(np.maximum(np.maximum(roots, 0.0) ** 2 - edge**2, 0.0))
 
 
 def _public_mean(mean: ArrayLike | None, shape: tuple[int, ...]) -> Floats:
-    """Return the public mean, 1/2 everywhere unless given."""
     centre = finite_array(mean=0.5 if mean is None else mean)
     try:
         return np.array(np.broadcast_to(centre, shape))
@@ -329,37 +261,23 @@ def deformed(
     wavelength: float = 4.0,
     random_state: int = 0,
 ) -> Floats:
-    """Return `copies` deformed versions of every public mask, (copies * n, ...), copy by copy.
+    """Return `copies` deformed versions of every public mask, copy by copy.
 
     Parameters
     ----------
-    masks : array of shape (n, ...)
-        Public masks.
-    copies : int
-        How many of each mask.
+    masks : array of shape (n, ...), public masks
+    copies : int, how many of each mask
     dimensions : int, optional
         How many of the last axes are spatial, all of them unless given; channels move together.
-    shift : float
-        Deviation in voxels of a translation.
-    stretch : float
-        Deviation of the entries of a linear map about the middle.
-    bend : float
-        Deviation in voxels of a smooth random displacement.
-    wavelength : float
-        Blur of that displacement, in voxels.
+    shift : float, deviation in voxels of a translation
+    stretch : float, deviation of the entries of a linear map about the middle
+    bend : float, deviation in voxels of a smooth random displacement
+    wavelength : float, blur of that displacement, in voxels
     random_state : int
-        Seeds all of them.
 
     Returns
     -------
-    array of shape (copies * n, ...)
-        Values are interpolated linearly, 0 outside.
-
-    Examples
-    --------
-    >>> square = np.zeros((1, 8, 8)); square[0, 2:6, 2:6] = 1
-    >>> deformed(square, 3).shape
-    (3, 8, 8)
+    array of shape (copies * n, ...), values are interpolated linearly, 0 beyond the border
     """
     from scipy.ndimage import map_coordinates
 
@@ -380,7 +298,7 @@ def deformed(
 def _places(
     sides: tuple[int, ...], sizes: list[float], wavelength: float, rng: np.random.Generator
 ) -> Floats:
-    """Return where each voxel's value is taken from."""
+    """Return the coordinates that each voxel's value is taken from."""
     from scipy.ndimage import gaussian_filter
 
     shift, stretch, bend = sizes
@@ -403,35 +321,15 @@ _FEW = 500
 class BlockPCACodec(LinearCodec):
     """One orthonormal basis for all blocks of (answer - public mean volume); one code a volume.
 
-    The code holds `n_components` numbers for each block, and the spectrum knows every one of them,
-    so that blocks which are always empty cost nothing after `ellipsoid`. Volumes are padded with
-    zeros to whole blocks; the padding is cut off again.
+    The code holds `n_components` numbers for each block, each with its own place in the spectrum:
+    blocks that are always empty cost nothing after `ellipsoid`. Volumes are padded with zeros.
 
     Parameters
     ----------
-    mean : array of shape (*shape)
-        The public mean answer.
-    spectrum : array of shape (length,)
-        Second moments of the coordinates about the mean, block by block.
-    weights : array of shape (length,)
-        Of the norm in which codes are clipped; a coordinate of weight 0 is not released.
-    examples : array of shape (n, length), optional
-        Codes of the public masks, None where there were none.
-    provenance : str
-        "public": there is no way to buy one.
-    statement : str
-        The same in a sentence.
+    mean, spectrum, weights, examples, provenance, statement : as in `LinearCodec`; always public
     components : array of shape (n_components, voxels of a block)
         Orthonormal rows that all blocks share.
-    block_shape : tuple of int
-        Voxels along each side of a block.
-
-    Examples
-    --------
-    >>> masks = np.zeros((3, 5, 4)); masks[0, :2] = 1; masks[1, 3:, 1:] = 1
-    >>> codec = BlockPCACodec.fit(masks, block_shape=(2, 2), n_components=4)
-    >>> codec.n_blocks, codec.length, bool(np.allclose(codec.decode(codec.encode(masks)), masks))
-    (6, 24, True)
+    block_shape : tuple of int, voxels along each side of a block
     """
 
     components: Floats
@@ -441,21 +339,18 @@ class BlockPCACodec(LinearCodec):
     def fit(
         cls, masks: ArrayLike, *, block_shape: Sequence[int], n_components: int
     ) -> BlockPCACodec:
-        """Fit public masks (n, ...), whose blocks share one basis, one mask at a time.
+        """Fit public masks, one at a time.
 
         Parameters
         ----------
-        masks : array of shape (n, ...)
-            Public masks.
+        masks : array of shape (n, ...), public masks
         block_shape : sequence of int
             Voxels along each side of a block, as many sides as a mask has.
-        n_components : int
-            How many numbers each block gets, at most.
+        n_components : int, the most numbers for each block
 
         Returns
         -------
-        BlockPCACodec
-            Public, as the masks are; its weights are 1.
+        BlockPCACodec, public, as the masks are; its weights are 1
         """
         array = np.asarray(masks)
         block = shape_of(block_shape)
@@ -516,20 +411,12 @@ def _leading(rows: Floats, count: int) -> Floats:
 
 
 def _blocks_per_side(shape: tuple[int, ...], block: tuple[int, ...]) -> tuple[int, ...]:
-    """Return how many blocks cover each side.
-
-    >>> _blocks_per_side((240, 240, 155), (24, 24, 16))
-    (10, 10, 10)
-    """
+    """Return how many blocks cover each side."""
     return tuple(-(-side // part) for side, part in zip(shape, block, strict=True))
 
 
 def to_blocks(volume: Floats, block: tuple[int, ...]) -> Floats:
-    """Cut a volume, padded with zeros, into rows (blocks, voxels of a block).
-
-    >>> to_blocks(np.arange(6.0).reshape(2, 3), (2, 2)).tolist()
-    [[0.0, 1.0, 3.0, 4.0], [2.0, 0.0, 5.0, 0.0]]
-    """
+    """Cut a volume, padded with zeros, into rows (blocks, voxels of a block)."""
     counts = _blocks_per_side(volume.shape, block)
     room = [(0, -side % part) for side, part in zip(volume.shape, block, strict=True)]
     padded = np.pad(volume, room)

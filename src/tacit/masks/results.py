@@ -1,9 +1,7 @@
 """How good a mask is: overlap and distance of surfaces, class by class.
 
-Pure functions of two masks. Compute them on scans whose truth is public, or keep them secret.
-
-Empty masks: where neither the prediction nor the truth has a class, they agree: Dice 1, distance 0.
-Where only one of them has it: Dice 0, distance infinite (there is no surface to measure to).
+Pure functions of two masks. Compute them on scans whose truth is public, or keep them secret. A
+class that neither mask has: Dice 1, distance 0. That only one has: Dice 0, distance infinite.
 """
 
 from __future__ import annotations
@@ -29,13 +27,7 @@ _FAR = 95.0  # percentile of the robust Hausdorff distance
 
 
 def dice_scores(predicted: ArrayLike, truth: ArrayLike, *, n_classes: int) -> Floats:
-    """Return 2 |A and B| / (|A| + |B|) of each mask and class but the background: (n, classes - 1).
-
-    Masks of class indices (n, *spatial).
-
-    >>> dice_scores([[0, 1, 1, 2]], [[0, 1, 2, 2]], n_classes=3).round(3).tolist()
-    [[0.667, 0.667]]
-    """
+    """Return 2 |A and B| / (|A| + |B|), (n, classes - 1), without the background."""
     ours, theirs, classes = _pair(predicted, truth, n_classes)
     axes = tuple(range(1, ours.ndim))
     columns = []
@@ -48,22 +40,16 @@ def dice_scores(predicted: ArrayLike, truth: ArrayLike, *, n_classes: int) -> Fl
 
 
 def organ_dice(predicted: ArrayLike, truth: ArrayLike) -> Floats:
-    """Return the Dice score of all that is not background, one number a mask: (n,).
+    """Return the Dice score of the foreground of each mask.
 
     Parameters
     ----------
-    predicted, truth : arrays of shape (n, *spatial)
-        Masks of class indices, 0 the background.
+    predicted, truth : arrays of shape (n, *spatial), masks of class indices, 0 the background
 
     Returns
     -------
     array of shape (n,)
         From 0 to 1; 1 where both masks are empty. Secret where the truth is.
-
-    Examples
-    --------
-    >>> organ_dice([[0, 1, 2, 0]], [[0, 2, 2, 0]]).tolist()
-    [1.0]
     """
     ours, theirs = np.asarray(predicted) > 0, np.asarray(truth) > 0
     return dice_scores(ours.astype(np.uint8), theirs.astype(np.uint8), n_classes=2)[:, 0]
@@ -76,19 +62,11 @@ def surface_distances(
     n_classes: int,
     spacing: Sequence[float] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return the mean and the 95th percentile of the distances from surface to surface.
+    """Return mean and 95th percentile of the surface distances, in units of `spacing`.
 
-    A surface is the voxels of a class with a neighbour outside (or at the volume's border); the
-    distances go from each surface voxel of the one mask to the nearest of the other. Returned are
-    (n, n_classes - 1) each: the mean over both directions together (average symmetric surface
-    distance), and the larger of the two directions' percentiles, as MONAI has it. `spacing`: a
-    voxel's sides, in whose units the distances are.
-
-    >>> a, b = np.zeros((1, 9, 9), int), np.zeros((1, 9, 9), int)
-    >>> a[0, 2:5, 2:5], b[0, 4:7, 2:5] = 1, 1
-    >>> _, far = surface_distances(a, b, n_classes=2, spacing=(0.5, 0.5))
-    >>> float(far[0, 0])
-    1.0
+    Each is (n, n_classes - 1). A surface is the voxels of a class with a neighbour of another
+    class, or at the border; distances go from each to the nearest of the other mask. The mean is
+    over both directions together, the percentile the larger of the two directions' (as MONAI's).
     """
     ours, theirs, classes = _pair(predicted, truth, n_classes)
     sides = [positive(spacing=side) for side in spacing or [1.0] * (ours.ndim - 1)]
@@ -135,36 +113,22 @@ def mask_metrics(
 ) -> dict[str, Any]:
     """Return Dice and surface distances of each class, averaged over scans.
 
+    A class that only one of the two masks has counts with Dice 0 and under `missed`, at no
+    distance; one that neither has counts as Dice 1.
+
     Parameters
     ----------
-    predicted : sequence of arrays
-        Masks of class indices, one a scan, on the scan's own grid.
-    truth : Volumes
-        The same scans with their masks. What is returned is secret where these are.
-    names : sequence of str
-        The classes, background first.
+    predicted : sequence of arrays, masks of class indices, one a scan, on the scan's own grid
+    truth : Volumes, the same scans with their masks; the result is secret where these are
+    names : sequence of str, the classes, background first
 
     Returns
     -------
     dict
-        `scans`, how many; `dice`, of all that is not background; and `classes`: for each but the
-        background `dice`, `surface_distance_mm`, `hausdorff95_mm` and `missed`. Of empty masks:
-        `empty_truth` and `empty_predicted`, how many; `empty_mask_alone`, the Dice of whoever
-        always says that there is nothing; `dice_where_there_is`, over scans with something to
-        find, None without any.
-
-    Notes
-    -----
-    A class that only one of the two masks has is at no distance: it counts with Dice 0, and under
-    `missed`; one that neither has counts as Dice 1.
-
-    Examples
-    --------
-    >>> scan, organ = np.zeros((1, 6, 6)), np.zeros((6, 6), int)
-    >>> organ[2:4, 2:4] = 1
-    >>> one = Volumes(tuple(scan), (organ,), dimensions=2)
-    >>> mask_metrics([organ], one, ["background", "organ"])["classes"]["organ"]["dice"]
-    1.0
+        `scans`, their number; `dice`, of the foreground; `classes`: for each but the background
+        `dice`, `surface_distance_mm`, `hausdorff95_mm` and `missed`. Of empty masks: `empty_truth`
+        and `empty_predicted`, how many; `empty_mask_alone`, the Dice of always predicting nothing;
+        `dice_where_there_is`, over scans with something to find, None without any.
     """
     pairs = zip(predicted, truth.masks or (), truth.spacings, strict=True)
     return mask_means([mask_scores(*each, n_classes=len(names)) for each in pairs], names)
@@ -174,8 +138,8 @@ def mask_metrics(
 class MaskScores:
     """How good one mask is; secret where its truth is.
 
-    `table` has Dice, mean distance and the 95th percentile of distances in rows, a column for each
-    class but the background; `dice` is that of all that is not background.
+    `table`: Dice, mean distance and the 95th percentile of distances (rows) of each class but the
+    background (columns); `dice`: of the foreground.
     """
 
     table: Floats
@@ -245,25 +209,15 @@ def mask_figure(
     Parameters
     ----------
     scans : sequence of arrays of shape (*spatial)
-        Public scans, in 2D or 3D; of a volume, the slice across its last axis is shown where the
-        first column has most that is not background. At most six are drawn.
+        Public scans, in 2D or 3D, of which at most six are drawn; of a volume, the slice across its
+        last axis where the first column has the largest foreground.
     masks : mapping of str to sequence of arrays
         Columns by title, a mask for each scan and of its shape.
-    names : sequence of str
-        The classes, background first, for a key; none by default.
+    names : sequence of str, the classes, background first, for a key; none by default
 
     Returns
     -------
-    Figure
-        matplotlib's.
-
-    Examples
-    --------
-    >>> scan, organ = np.zeros((6, 6, 4)), np.zeros((6, 6, 4), int)
-    >>> organ[2:4, 2:4, 3] = 1
-    >>> figure = mask_figure([scan], {"released": [organ], "student": [organ]})
-    >>> [axes.get_title() for axes in figure.axes]
-    ['input', 'released', 'student']
+    Figure, matplotlib's
     """
     from matplotlib.colors import to_rgba
     from matplotlib.figure import Figure
@@ -302,7 +256,7 @@ def _draw_row(row: Any, scan: NDArray[Any], masks: list[NDArray[Any]], colours: 
 
 
 def _slice(mask: NDArray[Any]) -> Any:
-    """Return where to cut a volume: where the mask has most."""
+    """Return the slice of a volume that shows most of the mask."""
     if mask.ndim == 2:
         return ...
     sizes = (mask > 0).sum(axis=(0, 1))

@@ -1,4 +1,4 @@
-"""The rounds of a segmenter's release: plan, centres and weights of each, and what they add up to.
+"""The rounds of a segmenter's release: plan, centres and weights of each, and their combination.
 
 All of it is public: a codec, public scans, a budget, and earlier releases (proof:
 docs/theory/high-dimensional.md#the-bound). All queries of a round share one bound, in the ellipsoid
@@ -29,26 +29,17 @@ _LEAST_LEVEL = 0.01
 class MaskRounds:
     """Iterate to get (number, plan, public arguments) of each round; `learn` each release.
 
+    Source: `docs/theory/high-dimensional.md#the-bound`.
+
     Parameters
     ----------
-    codec : Codec
-        Public; several rounds need a `LinearCodec`.
-    scans : array of shape (queries, *spatial)
-        The public scans that are asked, without channels.
-    n_teachers : int
-        How many teachers answer; public. With `each_alone` the number by which sums are divided.
-    each_alone : bool
-        Every person is a teacher of its own: half the sensitivity (`UnitMean`).
-    noise : float
-        mu^2 of all rounds together is 1/noise^2.
-    rounds : int
-        1, 2 or 4; each has a fixed share of mu^2, the later ones more.
-    shared : bool
-        Two aggregators add the codes of many sites, and a noise each (`SharedCodes`).
-
-    References
-    ----------
-    `docs/theory/high-dimensional.md#the-bound`
+    codec : Codec, public; several rounds need a `LinearCodec`
+    scans : array of shape (queries, *spatial), the public scans that are queried, without channels
+    n_teachers : int, public; with `each_alone` the number by which sums are divided
+    each_alone : bool, every person is a teacher: half the sensitivity (`UnitMean`)
+    noise : float, mu^2 of all rounds together is 1/noise^2
+    rounds : int, 1, 2 or 4; each has a fixed share of mu^2, the later ones more
+    shared : bool, two aggregators add the codes of many sites, and a noise each (`SharedCodes`)
     """
 
     codec: Any
@@ -87,14 +78,12 @@ class MaskRounds:
             yield number, self._plan(self._round, share), public
 
     def plans(self) -> list[Plan]:
-        """Return plans that cost what the rounds will, before anything private is looked at.
-
-        Later rounds have other radii, but mu^2 is their share of the budget all the same.
+        """Return plans with the cost of each round, known before any private data is read.
 
         Returns
         -------
         list of Plan
-            One a round, to ask a ledger whether it would pay.
+            Later rounds may have other radii; mu^2 is their share of the budget all the same.
         """
         shares = SHARES[self.rounds]
         return [self._plan(self._shaped(self.codec, share), share) for share in shares]
@@ -118,12 +107,11 @@ class MaskRounds:
         return codec.ellipsoid((self.noise * reach) ** 2 / share) if self.linear else codec
 
     def learn(self, release: Release, teachers: int | None = None) -> None:
-        """Take in what a round released, and what the public scans say of it.
+        """Store what a round released, and smooth it by the public scans.
 
         Parameters
         ----------
-        release : Release
-            Of the plan that the iteration gave last.
+        release : Release, of the last plan that the iteration gave
         teachers : int, optional
             How many teachers are in it, where sites were absent: fewer leave more noise.
         """
@@ -143,12 +131,11 @@ class MaskRounds:
         self._answers = self._known.answers
 
     def answers(self) -> Floats:
-        """Return soft masks of the queries after all rounds.
+        """Return soft masks of the queries' foregrounds after all rounds: post-processing.
 
         Returns
         -------
         array of shape (queries, *shape)
-            Of all but the background: post-processing of the releases.
         """
         return np.asarray(self._answers)
 
@@ -159,19 +146,15 @@ class MaskRounds:
 
         Parameters
         ----------
-        student : estimator
-            A `UNetStudent`, say: it sees public scans and releases only.
+        student : estimator, a `UNetStudent`, say: it sees public scans and releases only
         scans : array of shape (queries, *spatial) or (queries, channels, *spatial)
-            The public scans that were asked.
-        n_classes : int
-            Background included; public.
-        cut : str
-            "volume" where the codec knows the mean volume of public masks, or "half".
+            The public scans that were queried.
+        n_classes : int, background included; public
+        cut : str, "volume" where the codec knows the mean volume of public masks, or "half"
 
         Returns
         -------
-        estimator
-            The student, fitted and publishable.
+        estimator, the student, fitted and publishable
         """
         volume = None if cut == "half" else self.public_volume
         masks = cut_masks(self.answers(), n_classes, volume)
@@ -179,10 +162,7 @@ class MaskRounds:
 
     @property
     def public_volume(self) -> float | None:
-        """How many voxels an organ has in the codec's public masks, on average, if it knows.
-
-        A mean that is the same everywhere is a centre (as of a bought codec), and no mean of masks.
-        """
+        """Mean foreground, in voxels, of the codec's public masks; None for a constant centre."""
         mean = np.asarray(getattr(self.codec, "mean", 0.0))
         return float(mean.sum()) if np.ptp(mean) > 0 else None
 
@@ -191,56 +171,30 @@ class MaskRounds:
 class EncodeMasks:
     """What teachers send of their soft masks: the code of all but the background.
 
+    Plain fields, so that another process has the same fingerprint and finds a checkpoint again.
+
     Parameters
     ----------
-    codec : Codec
-        Public.
-    n_classes : int
-        Background included; public.
-
-    Notes
-    -----
-    An object of plain fields, so that another process has the same fingerprint of it, and a
-    checkpoint is found again.
+    codec : Codec, public
+    n_classes : int, background included; public
     """
 
     codec: Any
     n_classes: int
 
     def __call__(self, soft: NDArray[Any]) -> Floats:
-        """Return the codes of some soft masks.
-
-        Parameters
-        ----------
-        soft : array of shape (queries, n_classes, *spatial)
-            Secret.
-
-        Returns
-        -------
-        array of shape (queries, length)
-            Secret.
-        """
+        """Return codes (queries, length) of soft masks (queries, n_classes, *spatial). Secret."""
         return np.asarray(self.codec.encode(foreground(soft, self.n_classes)))
 
 
 def foreground(soft: ArrayLike, n_classes: int) -> NDArray[Any]:
-    """Return what is encoded of soft masks (n, n_classes, *spatial): all but the background.
-
-    With two classes that is (n, *spatial), with more (n, n_classes - 1, *spatial).
-    """
+    """Return soft masks without the background: (n, *spatial) of two classes."""
     array = np.asarray(soft)
     return array[:, 1] if n_classes == 2 else array[:, 1:]
 
 
 def cut_masks(soft: ArrayLike, n_classes: int, volume: float | None = None) -> Floats:
-    """Return released foregrounds with every voxel 0 or 1, where together they exceed a level.
-
-    The level is 1/2, or the one at which an organ has `volume` voxels on average: a mean of masks
-    that disagree is soft, and too small where it is cut at 1/2.
-
-    >>> cut_masks([[0.1, 0.3, 0.45, 0.9]], 2, volume=3.0).tolist()
-    [[0.0, 1.0, 1.0, 1.0]]
-    """
+    """Return foregrounds as 0 or 1, cut at 1/2 or where an organ has `volume` voxels on average."""
     array = np.asarray(soft, dtype=np.float64)
     parts = array[:, None] if n_classes == 2 else array
     total, best = parts.sum(axis=1), parts.argmax(axis=1)
@@ -250,25 +204,16 @@ def cut_masks(soft: ArrayLike, n_classes: int, volume: float | None = None) -> F
 
 
 def level_of_volume(soft: NDArray[Any], volume: float) -> float:
-    """Return the level above which soft masks (n, *spatial) have `volume` voxels on average.
+    """Return the level above which soft masks have `volume` voxels on average.
 
     Parameters
     ----------
-    soft : array of shape (n, *spatial)
-        Released fractions of all that is not background.
-    volume : float
-        Voxels that an organ has on average; public.
+    soft : array of shape (n, *spatial), released fractions of the foreground
+    volume : float, voxels that an organ has on average; public
 
     Returns
     -------
-    float
-        Between 0.01 and 0.99: where lesions lie elsewhere in every scan, a mean of masks is far
-        below 1/2 everywhere, and any fixed floor above it would cut everything away.
-
-    Examples
-    --------
-    >>> level_of_volume(np.array([[0.0, 0.0625, 0.125, 0.172]]), 2.0)
-    0.09375
+    float, between 0.01 and 0.99; far below 1/2 where lesions lie elsewhere in every scan
     """
     falling = np.sort(np.asarray(soft, dtype=np.float64), axis=None)[::-1]
     kept = min(max(round(volume * len(soft)), 1), falling.size - 1)
@@ -306,20 +251,15 @@ _MOST_BYTES = 2**32
 class ImageRegression:
     """Predict answers from public images: random features of a voxel's surroundings, and ridge.
 
+    The features are a voxel's surroundings (intensities, position, mean answer) and rectified
+    random mixtures of these (Rahimi and Recht 2007).
+
     Parameters
     ----------
-    images : array of shape (queries, *sides)
-        Public.
+    images : array of shape (queries, *sides), public
     mean : array of shape (*sides) or (channels, *sides)
         The public mean answer; only voxels where it is between 0.02 and 0.98 are predicted.
-    n_features : int
-        How many random mixtures describe a voxel, beside what they mix.
-
-    Notes
-    -----
-    A voxel is described by its neighbours' intensities, its place and the mean answer around it;
-    rectified random mixtures of these (Rahimi and Recht 2007) and themselves are the features. They
-    are made once; what depends on releases is cheap.
+    n_features : int, how many random mixtures describe a voxel, beside what they mix
     """
 
     def __init__(self, images: ArrayLike, mean: ArrayLike, *, n_features: int = 600) -> None:
@@ -341,17 +281,15 @@ class ImageRegression:
         self._factors: list[Any] = []
 
     def rows(self, chosen: ArrayLike) -> ImageRegression:
-        """Return the regression of some of the queries, by their numbers; features are shared.
+        """Return the regression of some of the queries; features are shared.
 
         Parameters
         ----------
-        chosen : array of int
-            Numbers of queries.
+        chosen : array of int, numbers of queries
 
         Returns
         -------
         ImageRegression
-            Of these queries alone.
         """
         part = object.__new__(ImageRegression)
         vars(part).update(vars(self))
@@ -360,12 +298,11 @@ class ImageRegression:
         return part
 
     def predict(self, answers: ArrayLike) -> Floats:
-        """Return predictions (queries, ...), each learned from the other folds' `answers`.
+        """Return predictions for each query, learned from the other folds' `answers`.
 
         Parameters
         ----------
-        answers : array of shape (queries, *mean.shape)
-            Released and decoded.
+        answers : array of shape (queries, *mean.shape), released and decoded
 
         Returns
         -------
@@ -390,7 +327,7 @@ class ImageRegression:
         return offsets + self.mean
 
     def _solvers(self, count: int) -> list[Any]:
-        """Return for each fold what turns the queries' pulls into coefficients without it."""
+        """Return, for each fold, the matrices that give coefficients without it."""
         if not self._factors:
             of_fold = np.arange(count) % _FOLDS
             nothing = np.zeros(self._products[0].shape)
@@ -406,7 +343,7 @@ class ImageRegression:
 
 
 def _solver(matrix: Floats, rows: NDArray[np.bool_]) -> Any:
-    """Factorise the ridge regression of these queries; only their pulls will be used."""
+    """Factorise the ridge regression of these queries."""
     from scipy.linalg import cho_factor, cho_solve
 
     ridge = _PENALTY * float(np.trace(matrix)) / len(matrix)
@@ -421,14 +358,13 @@ def _solver(matrix: Floats, rows: NDArray[np.bool_]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smoothed:
-    """Answers after smoothing, the centres they have in code space, and what remains about them.
+    """Answers after smoothing, their codes, and what remains about these.
 
     Parameters
     ----------
-    answers : array of shape (queries, *shape)
-        Predictions, corrected by the releases as far as these are to be trusted.
+    answers : array of shape (queries, *shape), predictions, corrected by the releases
     predicted : array of shape (queries, *shape)
-        What the public images alone say, learned from the other queries' releases.
+        Predictions from the public images, learned from the other queries' releases.
     centres : array of shape (queries, length)
         Codes of the answers: public centres of another round.
     spectrum : array of shape (length,)
@@ -446,26 +382,20 @@ def smooth_by_images(
 ) -> Smoothed:
     """Shrink releases towards what the public images predict: prediction + w (code - its code).
 
+    w = r/(r + sigma^2), r the second moment of (code - predicted code) estimated from the releases.
+    What remains is r (1 - w).
+
     Parameters
     ----------
-    codec : LinearCodec
-        Whose codes were released.
-    codes : array of shape (queries, length)
-        Releases.
+    codec : LinearCodec, whose codes were released
+    codes : array of shape (queries, length), releases
     deviations : float or array of shape (length,)
         Of their noise; infinite where a coordinate was left out, which stays as predicted.
-    regression : ImageRegression
-        Of the same queries.
+    regression : ImageRegression, of the same queries
 
     Returns
     -------
-    Smoothed
-        Post-processing of the releases.
-
-    Notes
-    -----
-    w = r/(r + sigma^2), r the second moment of (code - predicted code) estimated from the releases
-    themselves. What remains is r (1 - w).
+    Smoothed, post-processing of the releases
     """
     noisy = code_rows(finite_array(codes=codes), codec.length)
     spread = np.broadcast_to(np.asarray(deviations, dtype=np.float64), (codec.length,))
@@ -482,9 +412,9 @@ def smooth_by_images(
 def _unexplained(offsets: Floats, spectrum: Floats, deviations: Floats) -> Floats:
     """Return second moments of offsets without their noise, as a pooled share of the spectrum.
 
-    A coordinate's share of n queries has the variance 2 (lambda + sigma^2)^2 / (n lambda^2), so
-    neighbours are averaged by the inverse of that, with 1, nothing explained, as a prior: a share
-    that is too small would make the next round clip.
+    A share over n queries has the variance 2 (lambda + sigma^2)^2 / (n lambda^2): neighbours are
+    averaged by its inverse, with a prior at 1, for too small a share would make the next round
+    clip.
     """
     known = np.isfinite(deviations) & (spectrum > 0)
     noise = np.square(np.where(known, deviations, 0.0))
@@ -526,7 +456,7 @@ def _neighbours(image: Floats, voxels: NDArray[np.bool_], step: int) -> Floats:
 
 
 def _prior(planes: Floats, voxels: NDArray[np.bool_]) -> Single:
-    """Return (voxels, numbers): place, and the mean answer's logit and slopes in each channel."""
+    """Return (voxels, numbers): position, and the mean answer's logit and slopes by channel."""
     from scipy.ndimage import gaussian_filter
 
     sides = voxels.shape

@@ -1,7 +1,7 @@
-"""What a run of `method = "segmentation"` works on: private, public and held-out scans, by files.
+"""The inputs of a run of `method = "segmentation"`: private, public and held-out scans, in files.
 
-Roles are declared and never guessed (docs/segmentation.md): which folder is private, which
-classes and grid there are, whose each scan is. Messages quote no case name of a private folder.
+Roles are declared and never guessed (docs/segmentation.md): which folder is private, which classes
+and grid there are, which patient each scan is of. Messages quote no case name of a private folder.
 """
 
 from __future__ import annotations
@@ -87,13 +87,13 @@ class ScanOptions:
     masks_source : str
         Public masks for the codec: scans with masks, or a folder of masks alone.
     patients_file : str
-        A CSV file with the columns case and patient, which says whose each scan is.
+        A CSV file with the columns case and patient, which gives each scan's patient.
     patient_pattern : str
         A regular expression whose one group is the patient in a case's name. With neither of the
         two, a scan is a unit.
     public_truth : bool
         The masks beside the public scans are declared public, too: they are compared with what was
-        released, and shown. Otherwise they are not even kept.
+        released, and shown. Otherwise they are discarded.
     """
 
     classes: tuple[str, ...]
@@ -132,7 +132,7 @@ class ScanOptions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scans:
-    """The scans of a run: on the public grid, read one at a time, and files. Private is secret."""
+    """The scans of a run, on the public grid and in files. Private ones are secret."""
 
     options: ScanOptions
     private: StoredScans = field(repr=False)
@@ -150,7 +150,7 @@ class Scans:
 
 
 def load_scans(data: DataConfig, options: ScanOptions) -> Scans:
-    """Read all that a run works on; a mistake shows here, before anything is made or spent."""
+    """Read all inputs of a run; a mistake shows here, before anything is made or spent."""
     data.keep_apart(masks_source=options.masks_source)
     cases, private = _private_scans(data.source, options)
     files = open_volumes(data.public_source, n_classes=len(options.classes))
@@ -172,7 +172,7 @@ def load_scans(data: DataConfig, options: ScanOptions) -> Scans:
 def _private_scans(
     source: str, options: ScanOptions, *, truth: bool = False
 ) -> tuple[tuple[str, ...], StoredScans]:
-    """Read private scans one at a time; what is wrong with one of them is not told."""
+    """Read private scans one at a time; no error tells what is wrong with one of them."""
     files: VolumeFiles | None = None
     found: StoredScans | None = None
     # The message about a private file may name a patient: another one takes its place.
@@ -232,7 +232,7 @@ def _finder(options: ScanOptions) -> Any:
 
 
 def _read_patients(path: Path) -> dict[str, str]:
-    """Read case and patient, one line a scan; messages name lines, never what they hold."""
+    """Read case and patient, one line a scan; messages give line numbers, never contents."""
     rows = read_file(
         path,
         "CSV file of cases and patients",
@@ -256,10 +256,7 @@ def _read_patients(path: Path) -> dict[str, str]:
 def _patients(
     options: ScanOptions, cases: Sequence[str], others: Sequence[str]
 ) -> list[str] | None:
-    """Return whose each private scan is, None where each is its own unit.
-
-    A patient who is private and public is refused: what is public of her, no price covers.
-    """
+    """Return each private scan's patient, or None; one who also has public scans is refused."""
     find = _finder(options)
     if find is None:
         return None
@@ -281,10 +278,9 @@ Masks = tuple[NDArray[Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class SegmentationTable:
-    """Teachers of whole masks, queries and student; [data.options] says what the scans are.
+    """Teachers of whole masks, queries and student; [data.options] describes the scans.
 
-    Names and defaults of `PATESegmenter`, whose teacher and student are U-Nets or atlases that are
-    described here, too.
+    Names and defaults of `PATESegmenter`, with those of its U-Nets.
 
     Parameters
     ----------
@@ -299,11 +295,11 @@ class SegmentationTable:
         Of the public masks: "linear" (principal components), "blocks" (of blocks, for large
         volumes), "autoencoder" or "naive" (voxels), the last two with rounds = 1 only.
     queries : int, optional
-        How many public scans are asked; all of them where it is left out.
+        How many public scans are queried; all of them where it is left out.
     strategy : str
-        Which ones.
+        How they are chosen.
     rounds : int
-        1, 2 or 4: the same scans are asked again, about what earlier rounds left open.
+        1, 2 or 4: the same scans are queried again, about what earlier rounds left open.
     channels : tuple of int
         Widths of the U-Nets, from the finest level to the coarsest.
     teacher_steps, student_steps : int
@@ -312,9 +308,9 @@ class SegmentationTable:
         Sides of the patches on which U-Nets are trained, where volumes are large.
     simulation : bool
         The private scans are declared public, as in a benchmark: the report may then show the
-        teachers' mean before noise, and the statement says that it does.
+        teachers' mean before noise, and the statement states it.
     executor : object
-        Not of this table: the run's own key.
+        The run's own key.
     """
 
     teacher: Annotated[str, choices("atlas", "unet")] = "atlas"
@@ -333,7 +329,7 @@ class SegmentationTable:
 
 
 def run_masks(config: RunConfig, folder: Path, again: bool = False) -> RunResult:
-    """Carry out a run; one that was stopped goes on from what it had released, or asked."""
+    """Carry out a run; one that was stopped resumes from its stored releases."""
     scans = load_scans(config.data, ScanOptions.of(config.data))
     model = make_segmenter(config, scans, folder)
     model._kept = KeptReleases(folder / "releases", again=again)
@@ -386,7 +382,6 @@ def _measured(
     released: Masks,
     folder: Path,
 ) -> RunResult:
-    """Write the metrics and the report."""
     names = scans.options.classes
     metrics: dict[str, Any] = {"held_out": None, "released": None}
     sections, figures = [], [_asked_figure(model, scans, asked, released[:MOST_SCANS])]
@@ -410,7 +405,7 @@ def _measured(
 
 
 def _warn_of_nothing(found: dict[str, Any]) -> None:
-    """Say that a student found nothing: its mean Dice may look like something."""
+    """Warn that a student found nothing: its mean Dice may still look good."""
     if found["empty_predicted"] == found["scans"] > found["empty_truth"]:
         warn(
             "The student predicts an empty mask for every held-out scan: it learned nothing. Where "
@@ -422,7 +417,7 @@ def _warn_of_nothing(found: dict[str, Any]) -> None:
 def _held_out(
     model: PATESegmenter, scans: Scans, held_out: StoredScans
 ) -> tuple[dict[str, Any], Masks]:
-    """Return how good the student is, and its masks of the first scans; one is held at a time."""
+    """Return the student's scores, and its masks of the first scans; one is in memory at a time."""
     shown: list[NDArray[Any]] = []
     scores = []
     for image, truth, spacing in zip(
@@ -450,7 +445,7 @@ def _predicted(model: PATESegmenter, scans: Scans, volumes: Volumes) -> Masks:
 
 
 def _section(title: str, metrics: dict[str, Any], where: str) -> Section:
-    """Tell of each class, for the report."""
+    """Describe each class, for the report."""
     rows = [("all that is not background", f"{metrics['dice']:.3f}", "")]
     for name, one in metrics["classes"].items():
         apart = one["surface_distance_mm"]
@@ -472,7 +467,7 @@ def _section(title: str, metrics: dict[str, Any], where: str) -> Section:
 def _asked_figure(
     model: PATESegmenter, scans: Scans, asked: Volumes, released: Masks
 ) -> tuple[str, Any]:
-    """Show some public scans that were asked; truth and teachers' mean only where declared."""
+    """Draw some queried public scans; truth and teachers' mean only where declared public."""
     shown = asked.take(slice(0, len(released)))
     columns: dict[str, Any] = {}
     if isinstance(model, SimulatedSegmenter):
@@ -527,7 +522,7 @@ NO_FORECAST = no_forecast(
 
 
 def _outline(budget: Budget, classes: int, n_records: int | None) -> list[tuple[str, Plan]]:
-    """Return the one release, in units of what one teacher's code can move the sum by."""
+    """Return the one release, in units of how far one teacher's code can move the sum."""
     (plan,) = calibrate(lambda noise: [Plan(NoisySum(noise, 1, 1), 1)], budget)
     return [("sum of the teachers' mask codes, all public scans together", plan)]
 

@@ -53,13 +53,13 @@ SIMULATION = (
 
 
 class StudentMasks:
-    """What every estimator shares that learns of private masks and ends in a student of masks."""
+    """Base of every estimator that learns from private masks and ends in a student of masks."""
 
     n_classes: int
     student_: Any
 
     def _private(self, images: ArrayLike, masks: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return private scans, with or without channels in front, and masks; quoted is neither."""
+        """Return private scans, with or without channels, and masks; errors quote neither."""
         at_least(2, n_classes=self.n_classes)
         scans, truth = read_stack(images, name="images"), read_stack(masks, name="masks")
         spatial = (*scans.shape[:1], *scans.shape[1 - truth.ndim :])
@@ -76,19 +76,10 @@ class StudentMasks:
         return scans, truth.astype(np.int64 if self.n_classes > 256 else np.uint8)
 
     def predict_proba(self, images: ArrayLike, *, window: Sequence[int] | None = None) -> Floats:
-        """Return the student's probabilities (n, n_classes, *spatial), of scans of any size.
+        """Return probabilities (n, n_classes, *spatial): post-processing, free of charge.
 
-        Parameters
-        ----------
-        images : array of shape (n, *spatial) or (n, channels, *spatial)
-            Normalised as the scans of `fit` were.
-        window : sequence of int, optional
-            Predict in overlapping windows of this shape, for volumes larger than fit the network.
-
-        Returns
-        -------
-        array of shape (n, n_classes, *spatial)
-            Post-processing of the releases, free of charge.
+        Scans (n, [channels,] *spatial) are normalised as those of `fit`; `window` is the shape of
+        overlapping windows for volumes too large for the network.
         """
         check_is_fitted(self, "student_")
         how = {} if window is None else {"window": window}
@@ -97,36 +88,13 @@ class StudentMasks:
     def predict(
         self, images: ArrayLike, *, window: Sequence[int] | None = None
     ) -> NDArray[np.uint8]:
-        """Return the student's masks: post-processing of the releases, free of charge.
-
-        Parameters
-        ----------
-        images : array of shape (n, *spatial) or (n, channels, *spatial)
-            Normalised as the scans of `fit` were.
-        window : sequence of int, optional
-            Predict in overlapping windows of this shape.
-
-        Returns
-        -------
-        array of uint8, shape (n, *spatial)
-            The most probable class of each voxel.
-        """
+        """Return the most probable class of each voxel; arguments as of `predict_proba`."""
         return most_probable(self.predict_proba(images, window=window), axis=1)
 
     def score(self, images: ArrayLike, masks: ArrayLike) -> float:
-        """Return the mean Dice of all that is not background, on scans declared public.
+        """Return the mean Dice of the foreground, on scans declared public.
 
-        Parameters
-        ----------
-        images : array of shape (n, *spatial) or (n, channels, *spatial)
-            Public scans.
-        masks : array of int, shape (n, *spatial)
-            Their true classes.
-
-        Returns
-        -------
-        float
-            From 0 to 1. On private scans it would be a release that nobody pays for.
+        On private scans it would be a release that nobody pays for: use `evaluate_masks`.
         """
         return float(organ_dice(self.predict(images), masks).mean())
 
@@ -140,7 +108,7 @@ def _scan_ids(scans: NDArray[Any], masks: NDArray[Any]) -> NDArray[np.bytes_]:
 
 
 def one_two_or_four(**named: Any) -> int:
-    """Return the argument, a number of rounds for which the shares of a budget were chosen."""
+    """Return the argument, a number of rounds that has budget shares."""
     ((name, value),) = named.items()
     if at_least(1, **named) not in (1, 2, 4):
         raise refuse(name, value, "1, 2 or 4")
@@ -151,84 +119,60 @@ def one_two_or_four(**named: Any) -> int:
 class PATESegmenter(StudentMasks, PrivateEstimator):
     """Private aggregation of teachers' masks, worst-case priced, in two or three dimensions.
 
+    Unit: one scan, or one person with `groups=` in `fit`. Codec, radius and n_teachers must be
+    public. Scans and masks are on one public grid, intensities normalised scan by scan
+    (`Volumes.normalised().resampled(shape)`). For large volumes, `UNetStudent(patch=...)` and
+    `UNetTeacher(UNetRecipe(patch=...))` are trained on patches; `predict(images, window=...)`
+    predicts in windows. Sources: PCA-PATE 2020 and Generalized PATE 2022 as corrected in
+    `docs/theory/high-dimensional.md`.
+
     Parameters
     ----------
     teacher : MaskTeacher or callable, optional
         `AtlasTeacher()` by default, a `UNetTeacher`, or a function (`CallableTeacher`).
     codec : Codec or str, optional
-        Fitted on public masks; by default a `PCACodec` of the `public_masks` of `fit`; or a word
-        for what is fitted on them: "linear" (the same), "blocks", "autoencoder", "naive".
+        Fitted on public masks; by default a `PCACodec` of the `public_masks` of `fit`; or the name
+        of one to fit on them: "linear" (the same), "blocks", "autoencoder", "naive".
     student : estimator, optional
         `UNetStudent(n_classes)` by default; it sees public scans and releases only.
     epsilon : float
         The worst-case budget of the ledger that `fit` makes; with a given ledger it still sets the
         noise.
-    delta : float
-        Of that budget; a given ledger has its own.
-    ledger : Ledger, path or NewLedger, optional
-        Who pays; None for one in a temporary directory.
+    delta : float, of that budget; a given ledger has its own
+    ledger : Ledger, path or NewLedger, optional, none for one in a temporary directory
     allow_overlap : bool
-        Do not look for private scans that equal public ones; otherwise such a scan is refused. The
-        ledger then says, for ever, that nobody looked.
-    noise : InsecureNoise, optional
-        Seeded noise for tests: not private, and the ledger says so.
-    random_state : int, optional
-        Seeds training, queries and shards, never noise.
-    n_teachers : int
-        How many teachers; public and fixed.
+        Skip the check that refuses private scans equal to public ones; the ledger then records it.
+    noise : InsecureNoise, optional, seeded noise for tests: not private, and the ledger records it
+    random_state : int, optional, seeds training, queries and shards, never noise
+    n_teachers : int, how many teachers; public and fixed
     each_alone : bool
         Every person is a teacher of its own, and `n_teachers` the public number by which sums are
         divided (about as many as there are). Half the sensitivity (`UnitMean`).
-    n_classes : int
-        Background included; public.
+    n_classes : int, background included; public
     queries : int or Queries, optional
-        How many public scans are asked, or None for all; or `Queries(..., rounds=...)`: 2 or 4
-        rounds ask the same scans again and spend a part of mu^2 on each release, about what the
-        earlier ones and the public scans together predict.
+        How many public scans are queried, None for all; or `Queries(..., rounds=...)`: 2 or 4
+        rounds query the same scans again, each with a part of mu^2, about what earlier rounds left
+        open.
     cut : str
-        "volume" makes masks of what was released such that an organ has, on average over the scans
-        asked, the volume that it has in the codec's public masks (or, for a codec without any, in
-        `public_masks`); "half" where the released foreground exceeds 1/2, for scans whose organs
-        are of another size.
+        "volume" cuts the released masks so that an organ has, on average, its volume in the codec's
+        public masks (or in `public_masks`); "half" where the released foreground exceeds 1/2, for
+        scans whose organs are of another size.
     executor : str or Dask client
         "serial", "local" (processes), a Dask client or a scheduler's address.
     checkpoint : path, optional
-        A directory (mode 0700) of finished teachers, from which a run that was stopped goes on.
-        Secret.
+        A directory (mode 0700) of finished teachers, from which a stopped run resumes. Secret.
 
     Attributes
     ----------
-    student_ : estimator
-        The fitted student, publishable.
+    student_ : estimator, the fitted student, publishable
     released_ : array of shape (queries, *grid) or (queries, n_classes - 1, *grid)
-        Masks of all but the background, 0 or 1, that the student was taught.
-    releases_ : list of Release
-        One a round, as they left the ledger.
-    queries_ : array of int
-        Rows of `X_public` that were asked.
-    codec_ : Codec
-        The codec that was used.
-    grid_ : tuple of int
-        The public grid of scans and masks.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that was released so far.
-
-    Notes
-    -----
-    Unit: one scan, or one person with `groups=` in `fit`. Codec, radius and n_teachers must be
-    public.
-
-    Scans, (n, *spatial) or (n, channels, *spatial), and masks are on one public grid, intensities
-    normalised scan by scan (`Volumes.normalised().resampled(shape)`).
-
-    Large volumes: `UNetStudent(patch=...)` and `UNetTeacher(UNetRecipe(patch=...))` are trained on
-    patches and predict in windows; `predict(images, window=...)` does so with any U-Net.
-
-    References
-    ----------
-    PCA-PATE 2020 and Generalized PATE 2022 as corrected in `docs/theory/high-dimensional.md`.
+        Foreground masks, 0 or 1, on which the student was trained.
+    releases_ : list of Release, one a round, as they left the ledger
+    queries_ : array of int, rows of `X_public` that were queried
+    codec_ : Codec, the codec that was used
+    grid_ : tuple of int, the public grid of scans and masks
+    ledger_ : Ledger, the ledger that paid
+    statement_ : Statement, the privacy of all that was released so far
     """
 
     features = None
@@ -260,28 +204,23 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
     ) -> Self:
         """Let teachers of the private scans segment public ones, and train the student on that.
 
+        Shapes are checked and the plan is priced before a teacher reads a scan; the ledger is
+        charged before noise is drawn.
+
         Parameters
         ----------
-        images : array of shape (n, *spatial) or (n, channels, *spatial)
-            Private scans.
-        masks : array of int, shape (n, *spatial)
-            Their classes, 0 the background. Private.
+        images : array of shape (n, *spatial) or (n, channels, *spatial), private scans
+        masks : array of int, shape (n, *spatial), their classes, 0 the background; private
         X_public : array of shape (m, *spatial) or (m, channels, *spatial)
             Public scans, on the same grid; needed.
         public_masks : array of int, shape (k, *spatial), optional
-            Public masks to fit a `PCACodec` on; needed where no codec was given.
+            Public masks to fit a codec on; needed where none was given.
         groups : array of shape (n,), optional
-            Whose each scan is: the unit is then a person, otherwise a scan.
+            The person of each scan: the unit is then a person, otherwise a scan.
 
         Returns
         -------
-        self : PATESegmenter
-            Fitted; it holds nothing private.
-
-        Notes
-        -----
-        Shapes are checked and the plan is priced before a teacher looks at a scan; the ledger is
-        charged before noise is drawn.
+        self : PATESegmenter, fitted; it holds nothing private
         """
         one_of("volume", "half", cut=self.cut)
         scans, truth = self._private(images, masks)
@@ -323,7 +262,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         return self
 
     def _ask(self, rounds: MaskRounds, codes: Callable[[], Any]) -> None:
-        """Release round by round, each about what the earlier ones told."""
+        """Release round by round, each about what the earlier ones left open."""
         for number, plan, public in rounds:
             count = len(self.queries_)
             purpose = f"segment {count} public scans, round {number} of {rounds.rounds}"
@@ -332,7 +271,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
             rounds.learn(release)
 
     def _declared_faults(self) -> tuple[str, ...]:
-        """Add a codec that was bought: this ledger need not be the one that paid for it."""
+        """Add a caveat for a codec that was bought: another ledger may have paid for it."""
         codec: Any = self.codec
         if getattr(codec, "provenance", "") != "dp":
             return super()._declared_faults()
@@ -348,7 +287,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         return outside
 
     def _known(self, public_masks: ArrayLike | None, truth: NDArray[Any]) -> NDArray[Any] | None:
-        """Return the foregrounds of public masks; whoever has no organ at all has the same mask."""
+        """Return the foregrounds of public masks."""
         if public_masks is None:
             return None
         known, shape = np.asarray(public_masks), truth.shape[1:]
@@ -393,7 +332,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
         return UNetStudent(self.n_classes, random_state=self.random_state or 0)
 
     def _choose(self, outside: NDArray[Any]) -> Integers:
-        """Return the public scans to ask, chosen from public scans alone."""
+        """Return the public scans to query, chosen from public scans alone."""
         asked = self._settings("queries")
         every = len(outside) if isinstance(asked.strategy, str) else None
         flat = outside.reshape(len(outside), -1)
@@ -404,10 +343,7 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
     def _shards(
         self, scans: NDArray[Any], masks: NDArray[Any], people: NDArray[np.bytes_] | None
     ) -> tuple[Integers, int, list[bytes] | None]:
-        """Return each scan's teacher, how many there are, and their names. Secret.
-
-        The number is public only where it is `n_teachers`: not where each unit is alone.
-        """
+        """Return each scan's teacher, their number (secret if `each_alone`), and names. Secret."""
         ids = _scan_ids(scans, masks)
         owners = ids if people is None else people
         if not self.each_alone:
@@ -446,16 +382,12 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
             )
 
     def save(self, path: str | Path, *, classes: Sequence[str] | None = None) -> None:
-        """Write the student, its grid, the statement and maybe the classes' names to one file.
-
-        Nothing in it is private; `tacit segment` and `load_segmenter` read it.
+        """Write student, grid and statement to one file for `tacit segment`; nothing is private.
 
         Parameters
         ----------
-        path : path
-            Of the file, which has no pickle in it.
-        classes : sequence of str, optional
-            A name for each class, background first; public.
+        path : path, of the file; no pickle is in it, `load_segmenter` reads it
+        classes : sequence of str, optional, names of the classes, background first; public
         """
         names = None if classes is None else [str(name) for name in classes]
         if names is not None and len(names) != self.n_classes:
@@ -469,23 +401,22 @@ class PATESegmenter(StudentMasks, PrivateEstimator):
 
 
 class SimulatedSegmenter(PATESegmenter):
-    """`PATESegmenter` that also keeps `teachers_mean_`: the decoded mean code before noise.
+    """`PATESegmenter` that also has `teachers_mean_`: the decoded mean code before noise.
 
-    For scans that are public in truth, as a benchmark's. With private ones it publishes what the
-    releases protect.
+    Only for scans that are public in truth, as a benchmark's: with private ones it publishes what
+    the releases protect.
 
     Parameters
     ----------
     teacher, codec, student, epsilon, delta, ledger, allow_overlap, noise, random_state
         As in `PATESegmenter`.
-    n_teachers, each_alone, n_classes, queries, cut, executor, checkpoint
-        As in `PATESegmenter`.
+    n_teachers, each_alone, n_classes, queries, cut, executor, checkpoint : as in `PATESegmenter`
 
     Attributes
     ----------
     teachers_mean_ : array of shape (queries, *shape)
         The mean of the teachers' answers, through the codec, without clip and noise. No cost covers
-        it, which the statement says.
+        it; the statement states so.
     """
 
     teachers_mean_: Floats
@@ -509,46 +440,28 @@ _TINY = 1.0  # voxels: the Dice loss of an empty organ has a bounded slope
 class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
     """Train MONAI's U-Net on private scans and masks by DP-SGD, in two or three dimensions.
 
+    Unit: one scan, or one person with `groups=` in `fit`. The loss of a scan is its cross-entropy
+    plus a soft Dice loss.
+
     Parameters
     ----------
-    n_classes : int
-        Background included; public.
-    epsilon : float
-        The worst-case budget, from which the noise is chosen.
-    delta : float
-        Of that budget; a given ledger has its own.
-    ledger : Ledger, path or NewLedger, optional
-        Who pays; None for one in a temporary directory.
-    noise : InsecureNoise, optional
-        Seeded noise for tests: not private, and the ledger says so.
-    random_state : int, optional
-        Seeds the first weights, never noise or samples.
+    n_classes, epsilon, delta, ledger, noise : as in `PATESegmenter`
+    random_state : int, optional, seeds the first weights, never noise or samples
     n_records : int or "from_data"
-        About how many scans (with `groups=`, people) there are, a public number that sets rate and
-        steps; "from_data" counts them, which the statement then says. Needed.
+        Publicly known number of scans (with `groups=`, people), which sets rate and steps;
+        "from_data" counts them, which the statement then states. Needed.
     noise_multiplier : float, optional
         Noise in units of what one unit can add to a sum, in place of what epsilon would need.
     training : Training, optional
-        By default flat clipping to 0.01, 30 epochs, batches of 64 and the learning rate 0.02. The
-        engine is fixed: one scan at a time, for others would round volumes by their company.
-    channels : tuple of int
-        Of each level of the U-Net; fewer parameters, less noise.
-    residual_units : int
-        Convolutions of a level's residual unit (0: one plain convolution).
+        By default flat clipping to 0.01, 30 epochs, batches of 64 and the learning rate 0.02. Scans
+        are always processed one at a time, for in a batch rounding depends on the other scans.
+    channels : tuple of int, of each level of the U-Net; fewer parameters, less noise
+    residual_units : int, convolutions of a level's residual unit (0: one plain convolution)
 
     Attributes
     ----------
-    student_ : UNetStudent
-        The trained network, publishable.
-    ledger_ : Ledger
-        Who paid.
-    statement_ : Statement
-        What may be said of all that was released so far.
-
-    Notes
-    -----
-    Unit: one scan, or one person with `groups=` in `fit`. The loss of a scan is its cross-entropy
-    plus a soft Dice loss.
+    student_ : UNetStudent, the trained network, publishable
+    ledger_, statement_ : as in `PATESegmenter`
     """
 
     features = None
@@ -574,21 +487,15 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
     _fixed: ClassVar[frozenset[str]] = frozenset({"engine"})
 
     def fit(self, images: ArrayLike, masks: ArrayLike, groups: ArrayLike | None = None) -> Self:
-        """Train on private scans (n, [channels,] *spatial), normalised one by one, and masks.
+        """Train on private scans, normalised one by one, and masks.
 
         Parameters
         ----------
-        images : array of shape (n, *spatial) or (n, channels, *spatial)
-            Private scans on one public grid.
-        masks : array of int, shape (n, *spatial)
-            Their classes, 0 the background. Private.
-        groups : array of shape (n,), optional
-            Whose each scan is: the unit is then a person, otherwise a scan.
+        images, masks, groups : as in `PATESegmenter.fit`
 
         Returns
         -------
-        self : DPSGDSegmenter
-            Fitted; it holds nothing private.
+        self : DPSGDSegmenter, fitted; it holds nothing private
         """
         scans, truth = self._private(images, masks)
         scans = channelled(scans, truth.ndim - 1)
@@ -612,7 +519,6 @@ class DPSGDSegmenter(StudentMasks, NoisyTrainingEstimator):
         return self
 
     def _student(self, dimensions: int, channels: int) -> UNetStudent:
-        """Return the student with its network in its first state."""
         student = UNetStudent(
             self.n_classes, channels=self.channels, residual_units=self.residual_units
         )
@@ -640,7 +546,7 @@ def _grown(arrays: NDArray[Any], sides: list[int]) -> NDArray[Any]:
 
 
 def _phantoms(count: int, shape: tuple[int, ...], n_classes: int) -> PrivateExamples:
-    """Return public random volumes, to try the network out."""
+    """Return public random volumes, to try the network."""
     draw = np.random.default_rng(0)
     labels = draw.integers(n_classes, size=(count, *shape[1:]))
     return PrivateExamples(draw.normal(size=(count, *shape)).astype(np.float32), labels)

@@ -1,9 +1,8 @@
-"""Scans on the public grid, read one at a time and kept in a file without a name.
+"""Scans on the public grid, read one at a time and stored in a file without a name.
 
-A folder of scans may be larger than memory, and so may all of them on one grid. Each scan is read,
-brought onto the grid by itself, and put into a file that is unlinked as soon as it is open (mode
-0600 before that), so that whatever ends this process frees it; teachers then read their own. Masks
-with which others are compared are kept in such a file as they are, too.
+A folder of scans may be larger than memory. Each scan is read, brought onto the grid by itself, and
+put into a file that is unlinked as soon as it is open (mode 0600 before that), so that the end of
+this process frees it.
 """
 
 from __future__ import annotations
@@ -26,18 +25,10 @@ from tacit.masks.volumes import Volumes
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StoredScans(Secret):
-    """Scans and masks, if any, on one grid; `stored_on_grid` makes them.
+    """Scans and masks, if any, on one grid and on disk; `stored_on_grid` makes them.
 
-    Parameters
-    ----------
-    images : array of float32, shape (n, *grid) or (n, channels, *grid)
-        On disk.
-    masks : array of uint8, shape (n, *grid), or None
-        On disk.
-    truth : tuple of arrays
-        Each mask on its scan's own grid, on disk; empty where they were not asked for.
-    spacings : tuple of tuples
-        The size of the voxels of each of these, in millimetres.
+    `truth` holds each mask on its scan's own grid (empty if not wanted), `spacings` their voxels'
+    mm.
     """
 
     images: NDArray[np.float32]
@@ -49,24 +40,7 @@ class StoredScans(Secret):
 def stored_on_grid(
     files: VolumeFiles, grid: Sequence[int], key: str, *, truth: bool = False
 ) -> StoredScans:
-    """Read one scan after another, and keep each on one scale and the grid.
-
-    Parameters
-    ----------
-    files : VolumeFiles
-        At least one scan.
-    grid : sequence of int
-        The public grid.
-    key : str
-        How messages call the files.
-    truth : bool
-        Keep the masks on their own grids as well.
-
-    Returns
-    -------
-    StoredScans
-        In the order of the files, each from itself alone.
-    """
+    """Read scans one by one, and store each on the grid; `key` names the files in errors."""
     if not (truth and files.has_masks):
         return StoredScans(*_on_grid(files, len(files), grid, key))
     with _AsTheyAre() as kept:
@@ -99,7 +73,7 @@ def _on_grid(
 
 
 class _AsTheyAre:
-    """Masks of any shape, one behind the other in one file without a name."""
+    """Masks of any shape, one after another in one file without a name."""
 
     def __enter__(self) -> _AsTheyAre:
         self._file = tempfile.TemporaryFile()
@@ -124,7 +98,7 @@ class _AsTheyAre:
         return one
 
     def masks(self) -> tuple[NDArray[Any], ...]:
-        """Return each as it was, read from the file where it is looked at."""
+        """Return each in its own shape, read from the file on access."""
         every = np.asarray(np.memmap(self._file, dtype=self._kind, mode="r"))
         ends = np.cumsum([math.prod(shape) for shape in self._shapes])
         parts = np.split(every, ends[:-1])
@@ -144,11 +118,7 @@ def _on_disk(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _no_room() -> RecordsUnread:
-    """Make the error for a full disk.
-
-    No InvalidArgument: whoever reads private scans replaces those. Nor how much: it tells how many
-    scans there are.
-    """
+    """Return the error for a full disk, without sizes: they would leak how many scans there are."""
     return RecordsUnread(
         f"Expected room in {tempfile.gettempdir()!r} for all scans on the grid; free some, or set "
         "TMPDIR to another folder. Nothing was released."

@@ -1,9 +1,8 @@
 """Teachers whose answers are masks: private scans in shards to soft masks of the public queries.
 
-`segment_with_teachers` collects the answers, as masks or, to keep memory small, as the short codes
-that `GaussianMean` will clip (docs/theory/high-dimensional.md#the-bound); an executor says where. A
-teacher's answers follow from its own shard and public things alone (docs/theory.md#words): no grid,
-scale or statistic is shared. Everything is SECRET.
+`segment_with_teachers` collects the answers as masks, or as the short codes that `GaussianMean`
+clips (docs/theory/high-dimensional.md#the-bound). A teacher's answers follow from its own shard and
+public things alone (docs/theory.md#words): no grid, scale or statistic is shared. All is SECRET.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ Encode = Callable[[NDArray[Any]], ArrayLike]
 
 @runtime_checkable
 class MaskTeacher(Protocol):
-    """Teachers of masks of one kind; the answers follow from the shard and public things alone.
+    """A kind of teacher of masks; the answers follow from the shard and public things alone.
 
     A shard's `X` are scans (n, [channels,] *spatial), its `y` masks (n, *spatial).
     """
@@ -59,21 +58,17 @@ class MaskTeacher(Protocol):
     def segment_queries(
         self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Return soft masks (queries, n_classes, *spatial); the shard has at least one scan.
+        """Return probabilities of each class; the shard has at least one scan.
 
         Parameters
         ----------
-        shard : Shard
-            The teacher's own scans, masks and seed. Secret.
-        queries : array of shape (queries, *spatial) or (queries, channels, *spatial)
-            Public scans.
-        n_classes : int
-            Background included; public.
+        shard : Shard, the teacher's own scans, masks and seed; secret
+        queries : array of shape (queries, *spatial) or (queries, channels, *spatial), public scans
+        n_classes : int, background included; public
 
         Returns
         -------
-        array of shape (queries, n_classes, *spatial)
-            Probabilities of each class. Secret.
+        array of shape (queries, n_classes, *spatial), secret
         """
 
 
@@ -91,7 +86,7 @@ class MaskJob:
         return [on_one_thread(partial(self._one, shard)) for shard in shards]
 
     def _one(self, shard: Shard) -> Answer:
-        """Answer, or report what went wrong by its type alone: its text may quote a scan."""
+        """Answer, or report an error by its type alone: its text may quote a scan."""
         return Answer(*attempt(lambda: self._said(shard)))
 
     def _said(self, shard: Shard) -> NDArray[np.float32]:
@@ -113,17 +108,7 @@ class UNetTeacher:
 
     Parameters
     ----------
-    recipe : UNetRecipe
-        How each is made and trained; public, the same for all.
-
-    Examples
-    --------
-    >>> from tacit.masks.volumes import generated_volumes
-    >>> images, masks = generated_volumes(3, (16, 16), seed=1).normalised().arrays()
-    >>> teacher = UNetTeacher(UNetRecipe(channels=(4, 8), steps=2))
-    >>> answer = teacher.segment_queries(Shard(images[:2], masks[:2], 0), images, n_classes=2)
-    >>> answer.shape
-    (3, 2, 16, 16)
+    recipe : UNetRecipe, how each is made and trained; public, the same for all
     """
 
     recipe: UNetRecipe = field(default_factory=UNetRecipe)
@@ -138,17 +123,11 @@ class UNetTeacher:
 
         Parameters
         ----------
-        shard : Shard
-            The teacher's own scans, masks and seed. Secret.
-        queries : array of shape (queries, *spatial) or (queries, channels, *spatial)
-            Public scans.
-        n_classes : int
-            Background included; public.
+        shard, queries, n_classes : as in `MaskTeacher.segment_queries`
 
         Returns
         -------
-        array of shape (queries, n_classes, *spatial)
-            Probabilities of each class. Secret.
+        array of shape (queries, n_classes, *spatial), secret
         """
         dimensions = shard.y.ndim - 1
         images = channelled(shard.X, dimensions)
@@ -165,8 +144,7 @@ class CallableTeacher:
     ----------
     function : callable
         Called with a shard's scans and masks, the public queries, `n_classes=` and `seed=`. It must
-        use its arguments and public things alone: what it shares between shards, the price does not
-        cover.
+        use its arguments and public things alone: no price covers what it shares between shards.
     """
 
     function: Callable[..., ArrayLike]
@@ -182,17 +160,11 @@ class CallableTeacher:
 
         Parameters
         ----------
-        shard : Shard
-            The teacher's own scans, masks and seed. Secret.
-        queries : array of shape (queries, *spatial) or (queries, channels, *spatial)
-            Public scans.
-        n_classes : int
-            Background included; public.
+        shard, queries, n_classes : as in `MaskTeacher.segment_queries`
 
         Returns
         -------
-        array of shape (queries, n_classes, *spatial)
-            What the function said. Secret.
+        array of shape (queries, n_classes, *spatial), secret
         """
         return np.asarray(
             self.function(shard.X, shard.y, queries, n_classes=n_classes, seed=shard.seed)
@@ -228,7 +200,7 @@ def segment_with_teachers(
     checkpoint: PathLike | None = None,
     on_teacher: Callable[[int], None] | None = None,
 ) -> NDArray[Any]:
-    """Return what each teacher says of each query: (teachers, queries, n_classes, *spatial).
+    """Return each teacher's masks of the queries. SECRET.
 
     Parameters
     ----------
@@ -236,51 +208,31 @@ def segment_with_teachers(
         An `AtlasTeacher`, a `UNetTeacher`, a function, or an object with `segment_queries`.
     images : array of shape (n, *spatial) or (n, channels, *spatial)
         Private scans, on one public grid.
-    masks : array of int, shape (n, *spatial)
-        Their classes, 0 the background. Private.
-    shards : array of int, shape (n,)
-        Each scan's teacher: `shard_of` its patient.
-    n_teachers : int
-        How many teachers there are, those without scans included.
+    masks : array of int, shape (n, *spatial), their classes, 0 the background; private
+    shards : array of int, shape (n,), each scan's teacher: `shard_of` its patient
+    n_teachers : int, how many teachers there are, those without scans included
     queries : array of shape (m, *spatial) or (m, channels, *spatial)
         Public scans, on the same grid.
-    n_classes : int
-        Background included; public.
+    n_classes : int, background included; public
     encode : callable, optional
-        A public function of a teacher's masks (queries, n_classes, *spatial); its codes are kept in
-        place of the masks.
+        A public function of a teacher's masks (queries, n_classes, *spatial); its codes are
+        returned in place of the masks.
     executor : str or Dask client
         "serial", "local" (processes of one thread), a dask.distributed Client or its address; the
         answers are the same bit for bit.
-    random_state : int
-        A teacher's seed follows from it and from the teacher's number, or name.
+    random_state : int, a teacher's seed follows from it and from the teacher's number, or name
     names : sequence of bytes, optional
-        Of the teachers. Where each unit is a teacher, its number depends on who else is there, and
+        Of the teachers. Where each unit is a teacher, its number depends on the other units, and
         its seed must not.
     checkpoint : path, optional
         A directory (mode 0700) of finished teachers, also of an earlier process. Secret.
-    on_teacher : callable, optional
-        Told the number of each teacher that has finished.
+    on_teacher : callable, optional, called with the number of each teacher that has finished
 
     Returns
     -------
     array of shape (teachers, queries, n_classes, *spatial)
         SECRET; with `encode` its codes in place of the last axes. A teacher without scans answers
-        NaN, which `GaussianMean` reads as its public centre.
-
-    Notes
-    -----
-    Unit: what a shard holds the scans of.
-
-    Examples
-    --------
-    >>> same = lambda images, masks, queries, *, n_classes, seed: (
-    ...     np.repeat(np.eye(n_classes)[masks[:1]].transpose(0, 3, 1, 2), len(queries), axis=0))
-    >>> masks = np.arange(8).reshape(2, 2, 2) % 2
-    >>> answers = segment_with_teachers(same, np.zeros((2, 2, 2)), masks, [0, 1], 3,
-    ...                                 np.zeros((5, 2, 2)), n_classes=2)
-    >>> answers.shape, bool(np.isnan(answers[2]).all())
-    ((3, 5, 2, 2, 2), True)
+        NaN, which `GaussianMean` reads as its public centre. Unit: a shard.
     """
     scans, labels, asked = _checked(images, masks, queries)
     run = sharded(
@@ -350,14 +302,11 @@ _VOXELS = 2**19  # of queries that are registered at a time: what fits into a ca
 
 @dataclass(frozen=True, slots=True)
 class Demons:
-    """How images are registered.
+    """How images are registered; the defaults were chosen on hippocampus scans.
 
-    iterations: on half the resolution, and on the whole.
-    smoothing: the Gaussian that smooths the field at each step, in voxels.
-    contrast: the Gaussian that says what "around" a voxel is, in voxels.
-    stride: the most that a voxel moves in a step is about half of this, in voxels.
-
-    The defaults were chosen on hippocampus scans at 20 x 28 x 20 and 24 x 32 x 24 voxels.
+    iterations: at half resolution, and at full. In voxels: smoothing, the Gaussian on the field at
+    each step; contrast, the Gaussian of local means; stride, about twice a voxel's largest move in
+    a step.
     """
 
     iterations: tuple[int, int] = (8, 16)
@@ -371,11 +320,7 @@ class Demons:
         set_checked(self, smoothing=positive, contrast=positive, stride=positive)
 
     def field(self, fixed: Tensor, moving: Tensor) -> Tensor:
-        """Return the displacements (n, d, *spatial), in voxels, from each fixed image to moving's.
-
-        Voxel x of fixed image i is found at x + field[i, :, x] of the moving image (1, channels,
-        *spatial).
-        """
+        """Return displacements (n, d, *spatial): fixed voxel x is at x + field of `moving`."""
         fixed, moving = self._contrasts(fixed), self._contrasts(moving)
         shape = tuple(fixed.shape[2:])
         coarse = tuple(max(_FEWEST, round(side / 2)) for side in shape)
@@ -422,10 +367,7 @@ def warp(images: Tensor, field: Tensor) -> Tensor:
 
 
 def smooth(values: Tensor, sigma: float) -> Tensor:
-    """Return a Gaussian mean over the spatial axes; at the border, over what is there.
-
-    By shifted sums, a few times faster than small convolutions of one channel.
-    """
+    """Return a Gaussian mean over the spatial axes; at the border, over the voxels that exist."""
     taps = _taps(non_negative(sigma=sigma))
     weight = torch.ones(values.shape[2:])
     for axis in range(2, values.ndim):
@@ -435,10 +377,7 @@ def smooth(values: Tensor, sigma: float) -> Tensor:
 
 
 def gradient(images: Tensor) -> Tensor:
-    """Return central differences (n, d, c, *spatial) of images (n, c, *spatial), one-sided at ends.
-
-    The border's is the difference to the only neighbour.
-    """
+    """Return central differences (n, d, c, *spatial) of images, one-sided at the ends."""
     slopes = torch.gradient(images, dim=tuple(range(2, images.ndim)))
     return cast("Tensor", torch.stack(slopes, dim=1))
 
@@ -476,27 +415,14 @@ def _stretched(field: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class AtlasTeacher:
-    """Register a private scan to each query and let its mask follow: soft masks, no training.
+    """Register a private scan to each query and warp its mask with it: soft masks, no training.
+
+    Scans and queries are on one public grid, with intensities normalised
+    (`Volumes.normalised().resampled(shape)`). Several scans in a shard answer by their mean.
 
     Parameters
     ----------
-    demons : Demons
-        The registration's numbers; the defaults were chosen on hippocampus scans.
-
-    Notes
-    -----
-    The scan and the queries are on one public grid, with intensities normalised
-    (`Volumes.normalised().resampled(shape)`). A mask is warped class by class with linear
-    interpolation, so that its border is soft. Several scans in a shard answer by their mean.
-
-    Examples
-    --------
-    >>> from tacit.masks.volumes import generated_volumes
-    >>> images, masks = generated_volumes(3, (16, 20), noise=0.02).normalised().arrays()
-    >>> answer = AtlasTeacher().segment_queries(
-    ...     Shard(images[:1], masks[:1], seed=0), images[1:], n_classes=2)
-    >>> answer.shape, bool((abs(answer.sum(axis=1) - 1) < 1e-5).all())
-    ((2, 2, 16, 20), True)
+    demons : Demons, the registration's numbers; the defaults were chosen on hippocampus scans
     """
 
     demons: Demons = field(default_factory=Demons)
@@ -507,22 +433,16 @@ class AtlasTeacher:
     def segment_queries(
         self, shard: Shard, queries: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Return soft masks (queries, n_classes, *spatial).
+        """Return the mean of the shard's masks, each registered to the queries.
 
         Parameters
         ----------
-        shard : Shard
-            The teacher's own scans and masks, one at least. Secret. Nothing is random: the seed
-            is not used.
-        queries : array of shape (queries, *spatial) or (queries, channels, *spatial)
-            Public scans.
-        n_classes : int
-            Background included; public.
+        shard, queries, n_classes
+            As in `MaskTeacher.segment_queries`; nothing is random, the seed is not used.
 
         Returns
         -------
-        array of shape (queries, n_classes, *spatial)
-            The shard's masks as they follow to each query, their mean. Secret.
+        array of shape (queries, n_classes, *spatial), secret
         """
         dimensions = shard.y.ndim - 1
         if not len(shard.y):

@@ -1,8 +1,7 @@
 """The U-Net that teachers and students of masks share: MONAI's, its recipe, training, prediction.
 
-Training is seeded and draws from a generator of its own; targets are probabilities, so that a
-released, decoded mask is learned as it is. Large volumes are trained on random patches and
-predicted in overlapping windows.
+Training is seeded; targets are probabilities, so that a released, decoded mask is learned as it is.
+Large volumes are trained on random patches and predicted in overlapping windows.
 """
 
 from __future__ import annotations
@@ -64,25 +63,14 @@ class UNetRecipe:
     channels : tuple of int
         Of each level, the first at full resolution, each further one at half of the one above; the
         last works at the resolution of the last but one.
-    residual_units : int
-        Convolutions of a level's residual unit (0: one plain convolution).
-    steps : int
-        Of AdamW.
-    batch_size : int
-        Scans, or patches, in a step.
-    learning_rate : float
-        The largest of one cycle.
-    weight_decay : float
-        Of AdamW.
-    augment : bool
-        Move, scale and shade a copy of each scan at each step.
+    residual_units : int, convolutions of a level's residual unit (0: one plain convolution)
+    steps : int, of AdamW
+    batch_size : int, scans, or patches, in a step
+    learning_rate : float, the largest of one cycle
+    weight_decay : float, of AdamW
+    augment : bool, move, scale and shade a copy of each scan at each step
     patch : tuple of int, optional
         Train on random patches of this shape and predict in windows of it; None: whole volumes.
-
-    Examples
-    --------
-    >>> UNetRecipe(steps=50).channels
-    (8, 16, 32)
     """
 
     channels: tuple[int, ...] = (8, 16, 32)
@@ -111,23 +99,21 @@ class UNetRecipe:
         return int(2 ** (len(self.channels) - 2))
 
     def grown(self, sides: Sequence[int]) -> list[int]:
-        """Return sides that are multiples of the factor, as small as can be.
+        """Return the sides padded to multiples of the factor.
 
         Parameters
         ----------
-        sides : sequence of int
-            Of a volume, in voxels.
+        sides : sequence of int, of a volume, in voxels
 
         Returns
         -------
         list of int
-            What the network can halve; none is smaller than it was.
         """
         return [side + -side % self.factor for side in sides]
 
 
 def need_monai() -> Any:
-    """Return MONAI, or say which extra brings it."""
+    """Return MONAI, or raise with the name of the extra that installs it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # MONAI warns of what it does not find
@@ -141,10 +127,9 @@ def need_monai() -> Any:
 
 
 def scan_floats(**named: ArrayLike) -> NDArray[np.float32]:
-    """Return scans as float32, each voxel from itself alone; never quoted.
+    """Return scans as float32; never quoted in errors.
 
-    By way of float64, whatever type they come in: rounded once or twice, a voxel's value must not
-    depend on the type that another scan brings to the stack.
+    By way of float64: a voxel's rounding must not depend on the type of another scan in the stack.
     """
     (value,) = named.values()
     if isinstance(value, np.ndarray) and value.dtype == np.float32:
@@ -172,7 +157,6 @@ def targets_of(masks: ArrayLike, n_classes: int) -> NDArray[np.float32]:
 
 
 def _make_unet(recipe: UNetRecipe, dimensions: int, in_channels: int, n_classes: int) -> Module:
-    """Make MONAI's U-Net for images of these dimensions."""
     nets = need_monai().networks.nets
     network: Module = nets.UNet(
         spatial_dims=dimensions,
@@ -195,7 +179,7 @@ def train_unet(
     *,
     tick: Callable[[], None] = lambda: None,
 ) -> Module:
-    """Train on images (n, c, *spatial) and targets (n, classes, *spatial).
+    """Train on images (n, c, *spatial) and probabilities (n, classes, *spatial).
 
     The loss of a batch is the cross-entropy plus a soft Dice loss of the organs.
     """
@@ -231,10 +215,8 @@ def segment(
 ) -> NDArray[np.float32]:
     """Return probabilities (n, classes, *spatial), by windows of `window` or the recipe's patch.
 
-    Windows overlap by half; at each voxel the scores of all windows over it are averaged, those
-    near a window's middle counting most (MONAI's Gaussian weights). A window is normalised by
-    itself, so that several of them agree with the whole volume nearly, and one that is the whole
-    volume agrees with it up to rounding. A side that is shorter than the window is padded with 0.
+    Windows overlap by half and are normalised alone; their scores are averaged with MONAI's
+    Gaussian weights. A side shorter than the window is padded with 0.
     """
     shape = _window(recipe, images.ndim - 2, window)
     predict: Callable[[Tensor], Any] = partial(_whole, recipe, network)
@@ -301,7 +283,7 @@ def _loss(network: Module, batch: Tensor, in_channels: int) -> Tensor:
 
 
 def _batch(data: Tensor, recipe: UNetRecipe, in_channels: int, generator: Generator) -> Tensor:
-    """Draw volumes (or patches of them), move them about, and pad them for the network."""
+    """Draw volumes (or patches of them), move them, and pad them for the network."""
     rows = torch.randperm(len(data), generator=generator)[: recipe.batch_size]
     batch = data[rows]
     if recipe.patch:
@@ -346,44 +328,17 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
     Parameters
     ----------
-    n_classes : int
-        Background included.
-    channels : tuple of int
-        Of each level, the first at full resolution, each further one at half of the one above; the
-        last works at the resolution of the last but one.
-    residual_units : int
-        Convolutions of a level's residual unit (0: one plain convolution).
-    steps : int
-        Of AdamW.
-    batch_size : int
-        Scans, or patches, in a step.
-    learning_rate : float
-        The largest of one cycle.
-    weight_decay : float
-        Of AdamW.
-    augment : bool
-        Move, scale and shade a copy of each scan at each step.
-    patch : tuple of int, optional
-        Train on random patches of this shape and predict in windows of it; None: whole volumes.
+    n_classes : int, background included
+    channels, residual_units, steps, batch_size, learning_rate, weight_decay, augment, patch
+        As in `UNetRecipe`.
     random_state : int, optional
         Seeds training; the same bits again on one machine with as many torch threads.
 
     Attributes
     ----------
-    network_ : torch module
-        MONAI's U-Net.
-    dimensions_ : int
-        2 or 3, of the scans that it has seen.
-    n_channels_ : int
-        Of these scans.
-
-    Examples
-    --------
-    >>> from tacit.masks.volumes import generated_volumes
-    >>> images, masks = generated_volumes(4, (16, 16)).normalised().arrays()
-    >>> student = UNetStudent(channels=(4, 8), steps=3).fit(images, masks)
-    >>> student.predict_proba(images).shape, student.predict(images).shape
-    ((4, 2, 16, 16), (4, 16, 16))
+    network_ : torch module, MONAI's U-Net
+    dimensions_ : int, 2 or 3, of the scans in `fit`
+    n_channels_ : int, of these scans
     """
 
     n_classes: int = 2
@@ -399,21 +354,19 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     random_state: int | None = 0
 
     def fit(self, images: ArrayLike, targets: ArrayLike) -> Self:
-        """Learn from public scans (n, [channels,] *spatial), already normalised.
+        """Learn from normalised public scans.
 
         Parameters
         ----------
-        images : array of shape (n, *spatial) or (n, channels, *spatial)
-            Public scans.
+        images : array of shape (n, *spatial) or (n, channels, *spatial), public scans
         targets : array
             Class indices (n, *spatial); or soft masks (n, n_classes, *spatial); or, with two
-            classes, what was decoded of the organ alone, fractions (n, *spatial). Soft values are
-            cut to 0 .. 1 and made to sum to 1.
+            classes, fractions (n, *spatial) of the organ. Soft values are cut to 0 .. 1 and
+            normalised.
 
         Returns
         -------
         self : UNetStudent
-            Fitted.
         """
         soft, dimensions = self._targets(targets)
         self.check(dimensions)
@@ -427,21 +380,17 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         return self
 
     def untrained(self, dimensions: int, n_channels: int, seed: int = 0) -> Self:
-        """Give it a network in its first state, for scans of these channels.
+        """Set `network_` to its first state, for scans of these channels.
 
         Parameters
         ----------
-        dimensions : int
-            2 or 3.
+        dimensions : int, 2 or 3
         n_channels : int
-            Of the scans.
-        seed : int
-            Of the first weights.
+        seed : int, of the first weights
 
         Returns
         -------
         self : UNetStudent
-            With `network_`, which has seen nothing.
         """
         recipe = self._recipe()
         self.dimensions_, self.n_channels_ = dimensions, n_channels
@@ -455,8 +404,7 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
 
         Parameters
         ----------
-        dimensions : int
-            2 or 3, of the scans that `fit` will get.
+        dimensions : int, 2 or 3, of the scans for `fit`
         """
         recipe = self._recipe()
         need_monai()
@@ -467,7 +415,7 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def predict_proba(
         self, images: ArrayLike, *, window: Sequence[int] | None = None
     ) -> NDArray[np.float32]:
-        """Return probabilities (n, n_classes, *spatial), of scans of any size.
+        """Return the probability of each class at each voxel, for scans of any size.
 
         Parameters
         ----------
@@ -480,7 +428,6 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         Returns
         -------
         array of float32, shape (n, n_classes, *spatial)
-            They sum to 1 at each voxel.
         """
         check_is_fitted(self, "network_")
         scans = self._scans(images, self.dimensions_)
@@ -491,19 +438,15 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
     def predict(
         self, images: ArrayLike, *, window: Sequence[int] | None = None
     ) -> NDArray[np.uint8]:
-        """Return the most probable class of each voxel (n, *spatial).
+        """Return the most probable class of each voxel.
 
         Parameters
         ----------
-        images : array of shape (n, *spatial) or (n, channels, *spatial)
-            Normalised as the scans of `fit` were.
-        window : sequence of int, optional
-            As in `predict_proba`.
+        images, window : as in `predict_proba`
 
         Returns
         -------
         array of uint8, shape (n, *spatial)
-            Class indices, 0 the background.
         """
         return most_probable(self.predict_proba(images, window=window), axis=1)
 
@@ -513,9 +456,8 @@ class UNetStudent(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no t
         Parameters
         ----------
         path : path
-            Of the file.
         extra : mapping, optional
-            Plain data to keep beside it: the grid, the classes' names, a statement.
+            Plain data to store with it: the grid, the classes' names, a statement.
         """
         check_is_fitted(self, "network_")
         manifest = {
@@ -565,12 +507,10 @@ def load_segmenter(path: PathLike) -> UNetStudent:
     Parameters
     ----------
     path : path
-        Of the file; one that is damaged is refused by name alone.
 
     Returns
     -------
     UNetStudent
-        Fitted.
     """
     manifest, arrays, _ = read_container(path)
     try:

@@ -1,12 +1,8 @@
 """Scans and masks in files: NIfTI as the Medical Segmentation Decathlon has it, and .npz archives.
 
-`load_volumes("nifti:DIR")` reads folders as the decathlon and nnU-Net lay them out (also inside a
-.tar), `load_volumes("npz:FILE")` an archive of arrays. The classes are declared (`n_classes`, or a
-`dataset.json` beside the scans), never read off private masks.
-
-A file is believed only as far as its bytes go: the header's promise is checked against a limit
-before anything is read, at most that much is unpacked, and whatever is damaged gives one line that
-names the file and never what is in it.
+The classes are declared (`n_classes`, or a `dataset.json` beside the scans), never read off private
+masks. A header is checked against a limit before anything is read, and no more than it promises is
+unpacked; a damaged file gives one line that names the file and never its contents.
 """
 
 from __future__ import annotations
@@ -54,7 +50,7 @@ class Grid(NamedTuple):
 
 
 class NiftiFile(NamedTuple):
-    """A NIfTI file in a folder or an archive: the folder it lies in, its name, how it is read."""
+    """A NIfTI file in a folder or an archive: its folder, its name, how it is read."""
 
     folder: str
     name: str
@@ -67,7 +63,7 @@ class NiftiFile(NamedTuple):
 
 
 def _is_nifti(name: str) -> bool:
-    """Tell whether a name ends in .nii or .nii.gz; hidden files do not count.
+    """Return whether a name ends in .nii or .nii.gz and is not hidden.
 
     >>> _is_nifti("case_7.nii.gz"), _is_nifti("._case_7.nii.gz"), _is_nifti("notes.txt")
     (True, False, False)
@@ -76,10 +72,7 @@ def _is_nifti(name: str) -> bool:
 
 
 def _files_in(place: Path) -> Iterator[NiftiFile]:
-    """Yield the NIfTI files of a folder (and of its folders) or of a tar, sorted; none is read yet.
-
-    Nothing is extracted to disk, so that no name in an archive can lead outside.
-    """
+    """Yield the NIfTI files of a folder tree or a tar, sorted; nothing is extracted to disk."""
     if place.is_dir():
         for file in sorted(place.glob("*")) + sorted(place.glob("*/*")):
             if _is_nifti(file.name) and file.is_file():
@@ -99,10 +92,7 @@ def _files_in(place: Path) -> Iterator[NiftiFile]:
 
 
 class _Unchanging:
-    """Reads a file, and refuses it when it is read again and is another one.
-
-    A run reads public scans twice: to ask about them, and to draw on them what was released.
-    """
+    """Reads a file, and refuses it if a second reading differs: public scans are read twice."""
 
     def __init__(self, name: str, read: Callable[[], bytes]) -> None:
         self._name, self._read, self._known = name, read, b""
@@ -143,17 +133,13 @@ def parse_nifti(content: bytes, name: str, *, most_voxels: int = MOST_VOXELS) ->
 
     Parameters
     ----------
-    content : bytes
-        Of the file. No more of it is unpacked than its header promises.
-    name : str
-        Of the file: what messages quote, and whose .gz says that it is compressed.
-    most_voxels : int
-        A header that promises more is refused before the voxels are read.
+    content : bytes, of the file; no more of it is unpacked than its header promises
+    name : str, of the file, for messages; .gz marks it as compressed
+    most_voxels : int, a header that promises more is refused before the voxels are read
 
     Returns
     -------
-    Grid
-        `values`, and the `affine` (4 x 4) from voxel indices to millimetres.
+    Grid, `values`, and the `affine` (4 x 4) from voxel indices to millimetres
     """
     nibabel = _need_nibabel()
 
@@ -210,29 +196,15 @@ def _need_nibabel() -> Any:
 
 
 def save_mask(path: PathLike, mask: ArrayLike, affine: ArrayLike | None = None) -> None:
-    """Write a mask as .nii or .nii.gz with its affine (and so its spacing), whole or not at all.
+    """Write a mask with its affine atomically; equal masks give equal bytes.
 
     Parameters
     ----------
-    path : path
-        Ends in .nii or .nii.gz.
+    path : path, ends in .nii or .nii.gz
     mask : array of shape (*spatial)
         Class indices are stored as uint8 (or int16), soft masks as float32.
     affine : array of shape (4, 4), optional
         From voxel indices to millimetres; the identity by default.
-
-    Notes
-    -----
-    Equal masks give equal bytes: no time stands in the file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "mask.nii.gz"
-    ...     save_mask(file, np.eye(3, dtype=int)[None], np.diag([2, 1, 1, 1]))
-    ...     parse_nifti(file.read_bytes(), file.name).affine[0, 0]
-    np.float64(2.0)
     """
     nibabel = _need_nibabel()
     if not _is_nifti(Path(path).name):
@@ -264,26 +236,21 @@ def load_volumes(
 ) -> Volumes:
     """Load `nifti:DIR` (a folder or a .tar of .nii, .nii.gz) or `npz:FILE`.
 
-    Parameters
-    ----------
-    specification : str
-        "nifti:DIR" or "npz:FILE".
-    n_classes : int, optional
-        Background included. Needed where there are masks, unless a folder's `dataset.json` declares
-        it: classes read off private masks could themselves tell something.
-    most_voxels : int
-        A NIfTI file whose header promises more is refused; 2^28 by default.
-
-    Returns
-    -------
-    Volumes
-        Scans as float32, with masks where there are any.
-
-    Notes
-    -----
     A folder holds images/ and labels/ (or imagesTr/ and labelsTr/), a mask under its scan's name;
     without labels there are no masks. An archive holds `image` (n, ...) and maybe `label`, `case`,
     `affine`, and `shape`: each volume's true size where they are padded at the end.
+
+    Parameters
+    ----------
+    specification : str, "nifti:DIR" or "npz:FILE"
+    n_classes : int, optional
+        Background included. Needed where there are masks, unless a folder's `dataset.json` declares
+        it: classes read off private masks would leak.
+    most_voxels : int, a NIfTI file whose header promises more is refused; 2^28 by default
+
+    Returns
+    -------
+    Volumes, scans as float32, with masks where there are any
     """
     return open_volumes(specification, n_classes=n_classes, most_voxels=most_voxels).take()
 
@@ -295,13 +262,11 @@ def open_volumes(
 
     Parameters
     ----------
-    specification, n_classes, most_voxels
-        As for `load_volumes`.
+    specification, n_classes, most_voxels : as for `load_volumes`
 
     Returns
     -------
-    VolumeFiles
-        Of a folder or a .tar nothing but names is read yet; an .npz archive is in memory.
+    VolumeFiles, of a folder or a .tar only names are read yet; an .npz archive is in memory
     """
     kind, _, place = str(specification).partition(":")
     if kind not in ("nifti", "npz") or not place:
@@ -320,16 +285,13 @@ def open_volumes(
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class VolumeFiles:
-    """Scans that are read when they are asked for.
+    """Scans that are read on access.
 
     Parameters
     ----------
-    cases : tuple of str
-        The name of each.
-    has_masks : bool
-        Whether there is a mask beside each.
-    read : callable
-        Reads those at some places; all of them for None.
+    cases : tuple of str, the name of each
+    has_masks : bool, whether there is a mask beside each
+    read : callable, reads those at some indices; all of them for None
     """
 
     cases: tuple[str, ...]
@@ -343,41 +305,27 @@ class VolumeFiles:
         return (self.read([place]) for place in range(len(self)))
 
     def take(self, places: ArrayLike | None = None) -> Volumes:
-        """Read the volumes at these places.
+        """Read the volumes at these indices, with their masks.
 
         Parameters
         ----------
-        places : array of int, optional
-            From 0 on; None for all.
+        places : array of int, optional, indices; None for all
 
         Returns
         -------
         Volumes
-            With their masks, where there are any.
         """
         return self.read(None if places is None else np.asarray(places).tolist())
 
 
 def save_masks(path: PathLike, masks: Sequence[ArrayLike], volumes: Volumes) -> None:
-    """Write one mask a volume: a folder of CASE.nii.gz with affines kept, or one .npz.
+    """Write one mask a volume: a folder of CASE.nii.gz with affines, or one .npz.
 
     Parameters
     ----------
-    path : path
-        A folder, which is made if it does not exist; or a file that ends in .npz.
-    masks : sequence of arrays
-        One a volume, on its own grid.
-    volumes : Volumes
-        Whose cases and affines the masks get.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> scans = Volumes((np.zeros((4, 5, 6)),), cases=("one",))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_masks(f"{folder}/out", [np.ones((4, 5, 6), int)], scans)
-    ...     load_volumes(f"nifti:{folder}/out").cases
-    ('one',)
+    path : path, a folder, which is made if it does not exist; or a file that ends in .npz
+    masks : sequence of arrays, one a volume, on its own grid
+    volumes : Volumes, whose cases and affines the masks get
     """
     if len(masks) != len(volumes):
         raise InvalidArgument(f"Expected {len(volumes)} masks, one a volume, got {len(masks)}.")
@@ -391,7 +339,7 @@ def save_masks(path: PathLike, masks: Sequence[ArrayLike], volumes: Volumes) -> 
 
 
 def check_file_names(volumes: Volumes | VolumeFiles) -> None:
-    """Raise unless every case can be a file's name and no two are one."""
+    """Raise unless the cases are distinct and valid file names."""
     if not all(_CASE.fullmatch(case) and case[0] != "." for case in volumes.cases):
         raise InvalidArgument("Expected cases that can be file names: letters, digits, . _ + -")
     if len(set(volumes.cases)) != len(volumes):
@@ -431,7 +379,7 @@ def _open_nifti(place: Path, n_classes: int | None, limit: int) -> VolumeFiles:
 def _by_case(images: list[NiftiFile], labels: dict[str, NiftiFile]) -> dict[str, list[NiftiFile]]:
     """Group the channels of a scan, where its files are numbered as nnU-Net does.
 
-    A file's own name, and whether a mask has it, decide; how others are named does not.
+    Only a file's own name, and whether a mask has it, decide; the other names do not.
     """
     scans: dict[str, list[NiftiFile]] = {}
     for file in images:

@@ -1,9 +1,8 @@
 """Scans and masks in memory: each on its own grid, or all on one public grid, and generated ones.
 
-Every function looks at one volume alone: nothing learned from one person's scan touches another's,
-which is what keeps one person inside one teacher (docs/theory.md#words). The grid is public: choose
-it from what is known of the organ, not from the private scans. Affine and spacing stay with each
-volume, so that a mask can be written back onto the scan that it belongs to.
+Every function processes one volume alone, which keeps one person inside one teacher
+(docs/theory.md#words). The grid is public: choose it from what is known of the organ, not from the
+private scans. Affine and spacing stay with each volume, to write a mask back onto its scan.
 """
 
 from __future__ import annotations
@@ -26,14 +25,8 @@ _BRIGHT = 1.0  # the organ's contrast, in units of which `noise` is given
 def resample(values: ArrayLike, shape: Sequence[int]) -> NDArray[np.float32]:
     """Stretch the last axes to `shape` by linear interpolation between the centres of voxels.
 
-    Where there are fewer voxels than before, each is a weighted mean of all that it covers (a
-    triangle as wide as two new voxels), so that fine detail is averaged, not skipped. Beyond the
-    outermost centres the border goes on.
-
-    >>> resample([0.0, 1.0], (4,)).tolist()
-    [0.0, 0.25, 0.75, 1.0]
-    >>> resample([0.0, 0.0, 8.0, 8.0], (2,)).round().tolist()
-    [1.0, 7.0]
+    Downwards, each voxel is a weighted mean of all that it covers (a triangle two new voxels wide);
+    beyond the outermost centres the border goes on.
     """
     array = np.asarray(values, dtype=np.float32)
     target = tuple(at_least(1, shape=side) for side in shape)
@@ -61,11 +54,7 @@ def _interpolation(old: int, new: int) -> NDArray[np.float32]:
 
 
 def resample_labels(mask: ArrayLike, shape: Sequence[int], *, n_classes: int) -> NDArray[Any]:
-    """Resample a mask of class indices: each class by itself, then the largest at each voxel.
-
-    >>> resample_labels([0, 0, 2, 2], (2,), n_classes=3).tolist()
-    [0, 2]
-    """
+    """Resample a mask of class indices: each class by itself, then the largest at each voxel."""
     labels = np.asarray(mask)
     if tuple(labels.shape) == tuple(shape):
         return labels
@@ -73,22 +62,14 @@ def resample_labels(mask: ArrayLike, shape: Sequence[int], *, n_classes: int) ->
 
 
 def one_hot(mask: ArrayLike, n_classes: int) -> NDArray[np.float32]:
-    """Return a mask (...) of class indices as (n_classes, ...), 1 where the class is.
-
-    >>> one_hot([0, 1], 2).tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Return a mask (...) of class indices as (n_classes, ...), 1 where the class is."""
     labels = np.asarray(mask)
     classes = np.arange(at_least(2, n_classes=n_classes)).reshape(-1, *[1] * labels.ndim)
     return np.asarray(labels == classes, dtype=np.float32)
 
 
 def most_probable(probabilities: ArrayLike, axis: int = 0) -> NDArray[np.uint8]:
-    """Return the class (along the axis) that is largest at each voxel.
-
-    >>> most_probable([[0.6, 0.2], [0.4, 0.8]]).tolist()
-    [0, 1]
-    """
+    """Return the class (along the axis) that is largest at each voxel."""
     return np.asarray(np.asarray(probabilities).argmax(axis=axis), dtype=np.uint8)
 
 
@@ -98,7 +79,7 @@ def drawn_on(probabilities: ArrayLike, shape: Sequence[int]) -> NDArray[np.uint8
 
 
 def holds_classes(masks: NDArray[Any], n_classes: int, kinds: str = "biu") -> bool:
-    """Tell whether an array holds class indices 0 .. n_classes - 1, at least one.
+    """Return whether an array holds class indices 0 .. n_classes - 1, at least one.
 
     >>> holds_classes(np.array([0, 1]), 2), holds_classes(np.array([0.5]), 2)
     (True, False)
@@ -108,21 +89,17 @@ def holds_classes(masks: NDArray[Any], n_classes: int, kinds: str = "biu") -> bo
 
 
 def are_classes(masks: NDArray[Any], n_classes: int) -> NDArray[np.bool_]:
-    """Tell of each mask whether it holds class indices 0 .. n_classes - 1 only, by their values."""
+    """Return for each mask whether it holds values 0 .. n_classes - 1 only."""
     with np.errstate(invalid="ignore"):
         fits = (masks == np.floor(masks)) & (masks >= 0) & (masks < n_classes)
     return np.asarray(fits.all(axis=tuple(range(1, masks.ndim))))
 
 
 def normalise(image: ArrayLike, *, dimensions: int | None = None) -> NDArray[np.float32]:
-    """Put one volume's intensities on a common scale, from that volume alone.
+    """Return (clip(x) - mean) / deviation of one volume, by channel; a constant volume becomes 0.
 
-    x -> (clip(x) - mean) / standard deviation, clipped to the volume's own 0.5 and 99.5
-    percentiles. With `dimensions` given, the axes before the last so many are channels, each with
-    its own scale. A volume of one value becomes 0.
-
-    >>> normalise([[0.0, 0.0], [4.0, 4.0]]).tolist()
-    [[-1.0, -1.0], [1.0, 1.0]]
+    Clipped to the volume's own 0.5 and 99.5 percentiles; channels are the axes before the last
+    `dimensions`.
     """
     array = np.asarray(image, dtype=np.float64)
     if dimensions is not None and array.ndim > dimensions:
@@ -137,11 +114,7 @@ def normalise(image: ArrayLike, *, dimensions: int | None = None) -> NDArray[np.
 
 
 def rescaled_affine(affine: ArrayLike, old: Sequence[int], new: Sequence[int]) -> Any:
-    """Return the affine of a resampled volume: voxel edges stay where they were in the room.
-
-    >>> rescaled_affine(np.eye(4), (4, 4, 4), (2, 4, 4))[0].tolist()
-    [2.0, 0.0, 0.0, 0.5]
-    """
+    """Return the affine of a resampled volume: voxel edges stay at the same millimetres."""
     factors = np.ones(3)
     factors[: len(old)] = np.asarray(old, dtype=np.float64) / np.asarray(new, dtype=np.float64)
     step = np.diag([*factors, 1.0])
@@ -157,23 +130,14 @@ class Volumes:
 
     Parameters
     ----------
-    images : tuple of arrays
-        Scans, each on its own grid.
+    images : tuple of arrays, scans, each on its own grid
     masks : tuple of arrays, optional
         Classes 0 .. n_classes - 1, one mask of its scan's spatial shape each.
-    cases : tuple of str
-        One name a scan; by default they are numbered.
+    cases : tuple of str, one name a scan; by default they are numbered
     affines : tuple of arrays of shape (4, 4)
         From voxel indices to millimetres, 4 x 4 also in 2D; the identity by default.
-    n_classes : int
-        Background included; public.
-    dimensions : int
-        2 or 3, of space: one more axis in front is channels.
-
-    Examples
-    --------
-    >>> Volumes((np.zeros((4, 5, 6)),), masks=(np.zeros((4, 5, 6), int),), n_classes=2)
-    Volumes(volumes=1, dimensions=3, n_classes=2)
+    n_classes : int, background included; public
+    dimensions : int, 2 or 3, of space: one more axis in front is channels
     """
 
     images: tuple[NDArray[Any], ...] = field(repr=False)
@@ -221,22 +185,20 @@ class Volumes:
 
     @property
     def spacings(self) -> tuple[tuple[float, ...], ...]:
-        """The size of each volume's voxels, in millimetres: the lengths of its affine's columns."""
+        """The size of each volume's voxels in millimetres: the lengths of its affine's columns."""
         columns = [np.asarray(one, dtype=np.float64)[:3, : self.dimensions] for one in self.affines]
         return tuple(tuple(np.linalg.norm(one, axis=0).tolist()) for one in columns)
 
     def take(self, rows: slice | ArrayLike) -> Volumes:
-        """Return the volumes at these places.
+        """Return the volumes at these indices, with their masks, cases and affines.
 
         Parameters
         ----------
-        rows : slice or array
-            Places, or true and false for each volume.
+        rows : slice or array, indices, or true and false for each volume
 
         Returns
         -------
         Volumes
-            With their masks, cases and affines.
         """
         places = np.arange(len(self))[rows if isinstance(rows, slice) else np.asarray(rows)]
         kept: dict[str, Any] = {
@@ -247,12 +209,11 @@ class Volumes:
         return replace(self, **kept)
 
     def normalised(self) -> Volumes:
-        """Return the volumes with intensities on one scale, each from itself alone.
+        """Return (x - mean) / deviation, x cut to the volume's own 0.5 and 99.5 percentiles.
 
         Returns
         -------
-        Volumes
-            (x - mean) / standard deviation, x cut to the volume's own 0.5 and 99.5 percentiles.
+        Volumes, each from itself alone
         """
         images = (normalise(image, dimensions=self.dimensions) for image in self.images)
         return replace(self, images=tuple(images))
@@ -268,7 +229,6 @@ class Volumes:
         Returns
         -------
         Volumes
-            All of this shape, with affines to match.
         """
         if len(shape) != self.dimensions:
             raise InvalidArgument(f"Expected a shape of {self.dimensions} sides, got {shape}.")
@@ -284,30 +244,27 @@ class Volumes:
         )
 
     def restored(self, probabilities: Iterable[ArrayLike]) -> tuple[NDArray[np.uint8], ...]:
-        """Bring predictions `(classes, *grid)` on a common grid back to each volume's own.
+        """Return the most probable class of each voxel, on each volume's own grid.
 
         Parameters
         ----------
         probabilities : iterable of arrays of shape (n_classes, *grid)
-            One a volume, in order.
+            One a volume, in order, on a common grid.
 
         Returns
         -------
         tuple of arrays of uint8
-            The most probable class of each voxel, in each volume's own shape.
         """
         pairs = zip(probabilities, self.shapes, strict=True)
         return tuple(drawn_on(soft, shape) for soft, shape in pairs)
 
     def arrays(self) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None]:
-        """Return images `(n, [channels,] *grid)` and masks `(n, *grid)` of a common grid.
+        """Return images and masks of a common grid.
 
         Returns
         -------
         images : array of float32, shape (n, *grid) or (n, channels, *grid)
-            All scans; they must have one shape.
         masks : array of uint8, shape (n, *grid), or None
-            All masks, if there are any.
         """
         if len({image.shape for image in self.images}) != 1:
             raise InvalidArgument("Expected volumes of one shape; use resampled(shape) first.")
@@ -323,24 +280,15 @@ def generated_volumes(
     noise: float = 0.15,
     seed: int = 0,
 ) -> Volumes:
-    """Make n scans of the given shape (2D or 3D) with masks of n_classes (0 is background).
-
-    An organ is an ellipsoid, bent and wrinkled a little, near the middle; its classes lie one
-    behind the other along its longest axis. The scan shows it with a coil's shading, a second
-    structure beside it, and noise. So tests and newcomers need nobody's data.
+    """Make scans of an organ (a bent ellipsoid of `n_classes` - 1 parts) with masks, for tests.
 
     Parameters
     ----------
-    n : int
-        How many scans.
-    shape : sequence of int
-        Voxels along each side, 8 at least.
-    n_classes : int
-        Background included.
-    noise : float
-        Deviation at each voxel, in units of the organ's contrast.
-    seed : int
-        Volume i depends on it and on i alone.
+    n : int, how many scans
+    shape : sequence of int, voxels along each side, 8 at least; 2D or 3D
+    n_classes : int, background included
+    noise : float, deviation at each voxel, in units of the organ's contrast
+    seed : int, volume i depends on it and on i alone
 
     Returns
     -------
@@ -399,7 +347,7 @@ def _waves(rng: np.random.Generator, grid: Floats) -> Floats:
 
 
 def _turned(rng: np.random.Generator, grid: Floats, centre: Floats) -> Floats:
-    """Move the grid to the organ's own axes: its centre, and a small random turn."""
+    """Move the grid to the organ's own axes: its centre, and a small random rotation."""
     near = np.eye(len(grid)) + 0.2 * rng.normal(size=(len(grid), len(grid)))
     turn, upper = np.linalg.qr(near)
     turn = turn * np.sign(np.diag(upper))  # otherwise an axis may point the other way

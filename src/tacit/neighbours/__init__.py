@@ -1,10 +1,8 @@
 """Private records to answers without training: exact search and lazy Poisson subsampling.
 
-`NeighbourIndex` holds private records in a public feature space, `search` ranks them around public
-queries, and the `Neighbourhoods` that it returns draw a fresh Poisson sample for every question.
-Everything here is secret: a mechanism, through a ledger, carries an answer across. Theory:
-docs/theory/private-knn.md#what-one-unit-can-move and #a-walk-instead-of-coins. Names that are not
-in `__all__` are for packages above.
+`NeighbourIndex.search` ranks private records around public queries; its `Neighbourhoods` draw a
+fresh Poisson sample for each use. All is secret until a mechanism, through a ledger, releases it.
+Theory: docs/theory/private-knn.md#what-one-unit-can-move and #a-walk-instead-of-coins.
 
 >>> from tacit.neighbours import NeighbourIndex
 >>> from tacit.noise import InsecureNoise

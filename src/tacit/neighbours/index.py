@@ -1,8 +1,8 @@
 """Exact search among private records in a public feature space, in bounded memory.
 
-What docs/theory/private-knn.md#what-one-unit-can-move needs: one fixed total order on (distance,
-record key) that other records do not affect, and exact search. No tree, no hashing, nothing fitted
-to the private records: blocks of matrix products and partial selection.
+One fixed total order on (distance, record key) that other records do not affect
+(docs/theory/private-knn.md#what-one-unit-can-move). No tree, no hashing, nothing fitted to the
+private records: blocks of matrix products and partial selection.
 """
 
 from __future__ import annotations
@@ -42,51 +42,30 @@ _KINDS = {
 
 
 class NeighbourIndex(Secret):
-    """Private records, their targets, and the order in which they stand around any query. Secret.
+    """Private records, their targets, and their order around any query. Secret.
+
+    Unit: one record, or one person with all records. Adding or removing it displaces at most
+    `votes_per_unit` of any query's neighbours.
+    Source: docs/theory/private-knn.md#what-one-unit-can-move.
 
     Parameters
     ----------
     X : array of shape (n, dimensions)
-        Public features of the private records; there may be none, as whoever is the only one may be
-        removed: then noise alone answers. A feature map, a normalisation or a `radius` that was
-        fitted to private records breaks the guarantee. Secret.
-    targets : array of shape (n, ...)
-        What a neighbour says: a class, a row of 0/1 labels, a number. Secret.
+        Public features of the private records; there may be none: then noise alone answers.
+        Features, a normalisation or a `radius` fitted to private records break the guarantee.
+        Secret.
+    targets : array of shape (n, ...), a class, a row of 0/1 labels, or a number each; secret
     keys : array of uint64 or bytes of shape (n,)
-        Each record's own: a keyed hash of the record (or of its id), by which ties are broken;
-        after it unit and target decide. Never a position or a running number: those change with the
-        other records.
-    radius : float
-        The length that features are expected to have at most; longer ones are scaled down to it.
-        Public.
+        Each record's own: a keyed hash of the record (or of its id), which breaks ties before unit
+        and target. Never a position or a running number: those change with the other records.
+    radius : float, expected largest length of features; longer ones are scaled down to it; public
     units : array of int, str or bytes of shape (n,), optional
-        Whose each record is, where a person has several. For each query a unit is represented by
-        its `votes_per_unit` nearest records, and sampled by one coin. Without units each record is
-        its own.
-    votes_per_unit : int
-        How many of a query's neighbours may be one unit's; public. Above 1 it needs `units`.
+        The person of each record, where a person has several. For each query a unit is represented
+        by its `votes_per_unit` nearest records, and sampled by one coin.
+    votes_per_unit : int, how many of a query's neighbours may be one unit's; public
     memory_mib : float
-        How much a search may use beside records and result (at least one query's distances, 4 bytes
-        per record, and what sorting them takes).
-
-    Notes
-    -----
-    Unit: one record, or one person with all records. Adding or removing it displaces at most
-    `votes_per_unit` of any query's neighbours.
-
-    References
-    ----------
-    docs/theory/private-knn.md#what-one-unit-can-move
-
-    Examples
-    --------
-    >>> index = NeighbourIndex(
-    ...     [[0.1, 0.0], [0.9, 0.1]], ["no", "yes"], keys=[b"k1", b"k2"], radius=1.0
-    ... )
-    >>> index
-    NeighbourIndex(secret)
-    >>> index.search([[1.0, 0.0]], reach=2)
-    Neighbourhoods(n_queries=1, secret)
+        Limit of a search, beside records and result (at least one query's distances, 4 bytes per
+        record, and the memory to sort them).
     """
 
     __slots__ = ("_memory", "_radius", "_records", "_targets", "_units")
@@ -131,7 +110,7 @@ class NeighbourIndex(Secret):
 
     @property
     def targets(self) -> NDArray[Any]:
-        """What the records say, in this index's own order. Secret."""
+        """The records' targets, in this index's own order. Secret."""
         return self._targets
 
     @property
@@ -144,16 +123,12 @@ class NeighbourIndex(Secret):
 
         Parameters
         ----------
-        queries : array of shape (queries, dimensions)
-            Public rows in the records' feature space.
-        reach : int
-            How many units are ranked in advance (see `default_reach`). It decides about speed and
-            memory, never about a result: a draw that needs farther records searches for them.
+        queries : array of shape (queries, dimensions), public rows in the records' feature space
+        reach : int, units ranked in advance (`default_reach`): decides speed, never a result
 
         Returns
         -------
-        Neighbourhoods
-            Whom samples are drawn from. Secret.
+        Neighbourhoods, secret
         """
         rows = feature_rows("queries", queries)
         if len(rows) < 1 or rows.shape[1] != self._records.shape[1] - 1:
@@ -168,15 +143,12 @@ class NeighbourIndex(Secret):
 
         Parameters
         ----------
-        asked : array of shape (queries, dimensions + 1)
-            Quantised queries, as `questions` makes them.
-        reach : int
-            How many units are ranked.
+        asked : array of shape (queries, dimensions + 1), quantised queries, from `questions`
+        reach : int, how many units are ranked
 
         Returns
         -------
-        Ranking
-            Positions in the index's own order, nearest first, and the ranks of their units. Secret.
+        Ranking, positions in the index's own order, nearest first, and the ranks of their units
         """
         n = len(self._records)
         # A block's distances, and the sorting of one row, fit into the memory allowed.
@@ -194,7 +166,7 @@ class NeighbourIndex(Secret):
 def _per_record(
     name: str, values: ArrayLike, kinds: str, count: int, *, flat: bool = False
 ) -> NDArray[Any]:
-    """Return an array with one entry per record; it is never quoted, nor is their number."""
+    """Return an array with one entry per record; errors quote neither it nor their number."""
     array = as_array(values)
     if array.ndim < 1 or (flat and array.ndim > 1) or len(array) != count:
         raise InvalidArgument(f"Expected {name} to have one entry for each record of X.")
@@ -212,18 +184,13 @@ def _per_record(
 
 
 def numbered(units: ArrayLike, count: int) -> Integers:
-    """Give units numbers in the order of their ids: of two, the same one always comes first."""
+    """Return numbers of the units, in the order of their ids, which others do not change."""
     owners = _per_record("units", units, "iuSU", count, flat=True)
     return np.unique(owners, return_inverse=True)[1].astype(np.int64)
 
 
 def fixed_order(keys: NDArray[Any], units: Integers | None, targets: NDArray[Any]) -> Integers:
-    """Sort records by key, then unit, then the bytes of the target: by what is each one's own.
-
-    Two records that agree in all of these stand for the same unit and say the same, so that no
-    answer depends on which comes first. Numbers are sorted as float64: their type may be one
-    record's doing.
-    """
+    """Sort records by key, then unit, then the bytes of the target, all their own data."""
     said = _as_bytes(targets)
     if targets.dtype.kind in "biuf":  # whole numbers may be equal as float64: then their own bytes
         said += _as_bytes(targets.astype(np.float64))

@@ -1,10 +1,9 @@
-"""The records nearest to some questions, kept while records come by in blocks.
+"""The records nearest to some queries, updated block by block.
 
-Whoever is among the nearest of all records is among the nearest of any part that it belongs to, so
-that it is enough to keep, of each part, its own nearest, and to join parts two by two. The order is
-that of an index of all records, (distance, key, unit, target): it is the same for two records
-whatever stands beside them, so that any blocks, in any order, leave the same records. Memory is
-that of a block and of what is kept. Theory: docs/theory/private-knn.md#records-in-blocks.
+The nearest of all records are among the nearest of their part, so it is enough to store each part's
+nearest and to join parts. The order (distance, key, unit, target) of two records does not depend on
+others: any blocks, in any order, leave the same records.
+Theory: docs/theory/private-knn.md#records-in-blocks.
 """
 
 from __future__ import annotations
@@ -36,29 +35,16 @@ _DISTANCES = 2**22  # numbers at a time
 _NOBODY = np.iinfo(np.int64).max
 
 Keys = Callable[[Integers], NDArray[np.bytes_]]
-"""Makes the keys of some records of a block, by their places in it."""
+"""Makes the keys of some records of a block, by their indices in it."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Nearest:
-    """Who stands nearest to each question among the records seen so far. Secret.
+    """The records nearest to each query among those seen so far. Secret; plain arrays for workers.
 
-    Parameters
-    ----------
-    keys, targets : array of shape (records, ...)
-        Of the records that are kept, each once.
-    units : array of shape (records,), optional
-        Whose they are; None where each is its own unit.
-    places : array of int32 of shape (questions, entries)
-        Of each question its nearest records, in order; short rows end in -1.
-    distances : array of float32 of shape (questions, entries)
-        How far they are.
-    full : array of bool, of shape (questions,)
-        Whether nobody who is farther than the last one is needed.
-
-    Notes
-    -----
-    Plain arrays, so that a worker can answer with them; they go nowhere else.
+    `places` (queries, entries) holds indices of the stored records in order, -1 at the end, at
+    these `distances`; `full`: no record beyond the last is needed. `units` is None where each is
+    its own.
     """
 
     keys: NDArray[np.bytes_]
@@ -69,7 +55,7 @@ class Nearest:
     full: NDArray[np.bool_]
 
     def bounds(self) -> Distances:
-        """Return the distance beyond which each question needs nobody."""
+        """Return the distance beyond which each query needs no record."""
         if not self.places.shape[1]:
             return np.full(len(self.full), np.inf, dtype=np.float32)
         last = (self.places >= 0).sum(axis=1) - 1
@@ -77,18 +63,7 @@ class Nearest:
         return np.where(self.full, farthest, np.float32(np.inf))
 
     def ranking(self, votes: int) -> Ranking:
-        """Return the orders, as an index of all records would begin them; `places` are positions.
-
-        Parameters
-        ----------
-        votes : int
-            How many of one unit's records may stand in an order.
-
-        Returns
-        -------
-        Ranking
-            Secret.
-        """
+        """Return the beginnings of a full index's orders, `votes` records a unit. Secret."""
         if self.units is None or votes == 1:
             return Ranking(self.places, None)
         owners = numbered(self.units, len(self.keys))
@@ -96,7 +71,7 @@ class Nearest:
         return Ranking(self.places, padded(rows))
 
     def compact(self) -> Nearest:
-        """Return them without records that nobody needs."""
+        """Return them without records that no query needs."""
         used, places = np.unique(self.places, return_inverse=True)
         places = places.reshape(self.places.shape)
         if used.size and used[0] < 0:
@@ -112,17 +87,7 @@ class Nearest:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Search:
-    """Some questions, and how many units stand around each.
-
-    Parameters
-    ----------
-    asked : array of float32 of shape (questions, dimensions + 1)
-        As `questions` makes them. Public.
-    reach : int
-        How many units are kept for each.
-    votes : int
-        How many of one unit's records may stand in an order.
-    """
+    """Public queries (from `questions`), how many units to store for each, votes per unit."""
 
     asked: Vectors
     reach: int
@@ -136,23 +101,10 @@ class Search:
         units: NDArray[Any] | None,
         keys: Keys,
     ) -> Nearest:
-        """Return who is nearest among those known and a further block of records. Secret.
+        """Update the nearest records with a further block, in any order of blocks. Secret.
 
-        Parameters
-        ----------
-        known : Nearest or None
-            Of the blocks before; None at the first.
-        vectors : array of float32 of shape (records, dimensions + 1)
-            Of the block, as `extended` makes them.
-        targets, units : arrays of shape (records, ...)
-            What the records say, and whose they are; None where each is its own unit.
-        keys : callable
-            Makes keys of some of them: most records are too far away to need one.
-
-        Returns
-        -------
-        Nearest
-            The same, whatever the blocks are and in which order they come.
+        `vectors` are from `extended`; `keys` makes keys of some of the block's records, for most
+        are too far away to need one.
         """
         close = np.arange(len(vectors)) if known is None else self._close(vectors, known.bounds())
         if known is not None and not close.size:
@@ -162,18 +114,7 @@ class Search:
         return found if known is None else self.join(known, found)
 
     def join(self, one: Nearest, other: Nearest) -> Nearest:
-        """Return who is nearest among the records of two parts. Secret.
-
-        Parameters
-        ----------
-        one, other : Nearest
-            Parts that share no record.
-
-        Returns
-        -------
-        Nearest
-            The same for either order.
-        """
+        """Return the nearest records of two disjoint parts, the same in either order. Secret."""
         keys = np.concatenate([one.keys, other.keys])
         targets = np.concatenate([one.targets, other.targets])
         units, owners = None, None
@@ -204,7 +145,7 @@ class Search:
         return Nearest(keys[order], targets[order], kept_units, found, far, full).compact()
 
     def _close(self, vectors: Vectors, bounds: Distances) -> Integers:
-        """Return the records that may be needed by some question."""
+        """Return the records that may be needed by some query."""
         close = np.zeros(len(vectors), dtype=np.bool_)
         for some in blocks(len(self.asked), _DISTANCES // max(1, len(vectors))):
             close |= (self.asked[some] @ vectors.T <= bounds[some, None]).any(axis=0)
@@ -238,7 +179,7 @@ class Search:
     def _by_units(
         self, packed: Integers, owners: Integers, full: NDArray[np.bool_]
     ) -> tuple[Integers, NDArray[np.bool_]]:
-        """Keep of sorted entries those that `reach` units need; say where nobody else is needed."""
+        """Select the sorted entries that `reach` units need, and flag complete rows."""
         rows, ends = [], full.copy()
         for place, row in enumerate(packed):
             entries = row[: int(np.searchsorted(row, _NOBODY))]

@@ -1,10 +1,9 @@
-"""What stands around some queries, and fresh Poisson samples of it, drawn lazily.
+"""Neighbourhoods of queries, and fresh Poisson samples of them, drawn lazily.
 
-docs/theory/private-knn.md#a-walk-instead-of-coins. Whoever takes part is decided by coins that are
-independent of the order, so one may walk through the order and toss only as many as the first k who
-take part need. A geometric skip stands for all the tails in between. Where a walk leaves what was
-stored, the skips stay as they are and the search goes on farther out: to toss again, or to stop
-there, would be another mechanism with another price.
+Coins are independent of the order, so only as many are tossed as the first k heads need; geometric
+skips stand for the tails (docs/theory/private-knn.md#a-walk-instead-of-coins). Beyond the stored
+ranks the skips stay and the search goes on: to toss again, or to stop, would be another mechanism
+at another price.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MOST_NEIGHBOURS = 2**30
 
 
 class Ranked(Protocol):
-    """Records that can be ranked around questions: `NeighbourIndex`, or what reads them in blocks.
+    """Records that can be ranked around queries: `NeighbourIndex`, or a reader of blocks.
 
     Positions are those in `targets`; a farther ranking may add to its end.
     """
@@ -42,7 +41,7 @@ class Ranked(Protocol):
 
     @property
     def targets(self) -> NDArray[Any]:
-        """What the records say that were ranked. Secret."""
+        """The targets of the records that were ranked. Secret."""
 
     def ranking(self, asked: Vectors, reach: int) -> Ranking:
         """Rank the nearest `reach` units for `questions`. Secret."""
@@ -51,25 +50,16 @@ class Ranked(Protocol):
 class Neighbourhoods(Secret):
     """The records around each of some public queries, nearest first. Secret.
 
+    Made by `NeighbourIndex.search`. Each draw tosses new coins: a check and an answer, or two
+    queries, never share a sample. What a draw returns and how far it walked are for a mechanism
+    alone. Its time depends on the data too, and is not hidden. Source:
+    docs/theory/private-knn.md#a-walk-instead-of-coins.
+
     Parameters
     ----------
-    index : NeighbourIndex or alike
-        The records.
-    asked : array of shape (queries, dimensions + 1)
-        Quantised queries, as `questions` makes them.
-    reach : int
-        How many units are ranked in advance; it decides about speed and memory only.
-
-    Notes
-    -----
-    Made by `NeighbourIndex.search`. It may be asked again and again; each draw tosses new coins, so
-    that a check and an answer, or two queries, never share a sample. What a draw returns, how
-    far it walked and whom it found are for a mechanism alone. How long it takes depends on the data
-    too, and is not hidden.
-
-    References
-    ----------
-    docs/theory/private-knn.md#a-walk-instead-of-coins
+    index : NeighbourIndex or alike, the records
+    asked : array of shape (queries, dimensions + 1), quantised queries, from `questions`
+    reach : int, units ranked in advance, for speed and memory only
     """
 
     __slots__ = ("_asked", "_index", "_ranking", "_reach")
@@ -92,34 +82,28 @@ class Neighbourhoods(Secret):
 
     @property
     def targets(self) -> NDArray[Any]:
-        """What each record says, (n, ...), at the positions that `draw` returns. Secret."""
+        """The records' targets, (n, ...), at the positions that `draw` returns. Secret."""
         return self._index.targets
 
     def draw(self, k: int, rate: float, noise: Noise, rows: ArrayLike | None = None) -> Integers:
-        """Draw the k nearest of a fresh Poisson sample for each query: positions (rows, k). Secret.
+        """Draw the k nearest of a fresh Poisson sample for each query, as positions. Secret.
+
+        The skips g_1, g_2, ... of a row are geometric, so the units at ranks g_1 + ... + g_j + j -
+        1 are those whose coins fell heads, whatever the records are.
 
         Parameters
         ----------
-        k : int
-            How many neighbours, at most 2**30.
+        k : int, how many neighbours, at most 2**30
         rate : float
-            Probability with which every unit takes part, independently for each row and call; in
-            (0, 1]. 1 means everyone, and no coins.
-        noise : Noise
-            Decides who takes part.
+            Probability of each unit's coin, independent for each row and call; in (0, 1]. 1 means
+            all units, and no coins.
+        noise : Noise, the source of the coins
         rows : array of int, optional
             Which of the queries; one that is named twice gets two samples. None for all.
 
         Returns
         -------
-        array of int of shape (rows, k)
-            Positions in `targets` of the k nearest records of those who take part, and -1 where
-            fewer than k were found. Secret.
-
-        Notes
-        -----
-        The skips g_1, g_2, ... of a row are geometric, so the units at ranks
-        g_1 + ... + g_j + j - 1 are those whose coins fell heads, whatever the records are.
+        array of int of shape (rows, k), -1 where fewer than k were found; secret
         """
         count = at_least(1, k=k)
         if count > _MOST_NEIGHBOURS:
@@ -146,7 +130,7 @@ class Neighbourhoods(Secret):
         return chosen.astype(np.int64)
 
     def _fill(self, result: Integers, rows: Integers, heads: Integers) -> None:
-        """Look up who stands at the ranks that took part; search farther where that is needed."""
+        """Look up the units at the ranks that took part; search farther where that is needed."""
         _look_up(self._ranking.of(rows), heads, result)
         n_units = self._index.n_units
         if self._reach >= n_units:
@@ -194,24 +178,17 @@ def _look_up(ranking: Ranking, heads: Integers, result: Integers) -> None:
 def default_reach(k: int, rate: float, failure: float = 1e-6) -> int:
     """Return how many units to rank so that a draw seldom has to search farther.
 
+    Of public numbers alone; for speed and memory only.
+
     Parameters
     ----------
-    k : int
-        Neighbours that a draw looks for.
-    rate : float
-        Probability with which a unit takes part, in (0, 1].
-    failure : float
-        How often, at most, a row may have to search farther; strictly between 0 and 1.
+    k : int, neighbours that a draw looks for
+    rate : float, probability with which a unit takes part, in (0, 1]
+    failure : float, how often, at most, a row may have to search farther; strictly between 0 and 1
 
     Returns
     -------
-    int
-        The least M with P(Binomial(M, rate) < k) <= failure.
-
-    Notes
-    -----
-    Of public numbers alone: k, and as many more as k successes seldom wait for. It decides about
-    speed and memory only.
+    int, the least M with P(Binomial(M, rate) < k) <= failure
 
     Examples
     --------

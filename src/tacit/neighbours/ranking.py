@@ -1,13 +1,9 @@
 """Exact distances, and the order of records around a query: (distance, position).
 
-What docs/theory/private-knn.md#what-one-unit-can-move needs: which of two records is nearer to a
-query may depend on these two records alone. Ordinary float32 products do not have this property: a
-library chooses its order of summation by the shape of the matrices, so that one record more may
-change the last bits of the others' distances, move many neighbours at once and exceed every
-sensitivity. So feature vectors are on a grid on which float32 products are exact, and ties go to
-the lower position: partial selection gives the very beginning of the full order. Where a unit has
-several records, only its nearest `votes_per_unit` stand in the order; which they are depends on its
-own records alone.
+Which of two records is nearer may depend on these two alone
+(docs/theory/private-knn.md#what-one-unit-can-move). Ordinary float32 products round by the shapes
+of matrices, so that one record more could move many neighbours at once: vectors are on a grid whose
+products are exact, and ties go to the lower position.
 """
 
 from __future__ import annotations
@@ -41,40 +37,25 @@ _SHORTER = 1.0 - 2.0**-40
 def quantise(features: ArrayLike, radius: float) -> Vectors:
     """Return integer vectors of length at most 2048, in float32: x 2048 / radius, rounded.
 
+    Unit: one record; its result depends on its own row alone. Products are exact: by Cauchy and
+    Schwarz the sum of x_i q_i over *any* set of coordinates is at most |x| |q| <= 2^22 in
+    magnitude, an integer below 2^24, which float32 holds in every block, thread or fused operation;
+    so are |x|^2 <= 2^22 and ||x|^2 - 2 x.q| <= 3 x 2^22 (`extended`, `questions`). This holds for
+    libraries that add up float32 products, as BLAS does; not for Strassen's algorithm, nor for
+    TF32. Every step is elementwise and correctly rounded, a maximum, or a sum of squares of
+    integers of at most 2^15 in at most 2^20 dimensions, below 2^53 and so exact in float64. A
+    rounded row of length n > 2048 is multiplied by 2048 (1 - 2^-40) / n and rounded towards zero;
+    the errors of root, division and product are below 2^-50 together, so the length stays below
+    2048.
+
     Parameters
     ----------
-    features : array of shape (rows, dimensions)
-        Finite numbers, in at most 2**20 dimensions.
-    radius : float
-        The length that features are expected to have at most; a longer vector is scaled down to it.
-        Public.
+    features : array of shape (rows, dimensions), finite numbers, in at most 2**20 dimensions
+    radius : float, expected largest length; longer vectors are scaled down to it; public
 
     Returns
     -------
-    array of float32 of shape (rows, dimensions)
-        Whole numbers. As secret as the features.
-
-    Notes
-    -----
-    Unit: one record; its result depends on its own row and on nothing else.
-
-    Why products of such vectors are exact. By Cauchy and Schwarz, the sum of x_i q_i over *any*
-    set of coordinates is at most |x| |q| <= 2^22 in magnitude. Whatever the blocks, threads or
-    fused operations of a matrix product are, all that it ever rounds is a sum over some set of
-    coordinates: an integer below 2^24, which float32 holds exactly. So nothing is rounded, and
-    x.q is the same number in every product of every shape. Also |x|^2 <= 2^22 and
-    ||x|^2 - 2 x.q| <= 3 x 2^22 < 2^24: `extended` and `questions` sum that in the same way. (This
-    holds for libraries that add up float32 products, as BLAS does; not for Strassen's algorithm,
-    nor for units of lower precision such as TF32.)
-
-    Why a row depends on nothing else. Every step is elementwise and correctly rounded, or a
-    maximum, or a sum of squares of integers of at most 2^15 in at most 2^20 dimensions, which is
-    below 2^53 and so exact in float64, in any order.
-
-    Why the length is at most 2048. Rows are rounded to the nearest integers, and their squares
-    summed exactly. What is longer, of length n, is multiplied by 2048 (1 - 2^-40) / n and rounded
-    towards zero. The errors of square root, division and products are below 2^-50 together, so
-    that the length was below 2048, and rounding towards zero shortens.
+    array of float32 of shape (rows, dimensions), whole numbers; as secret as the features
 
     Examples
     --------
@@ -95,15 +76,12 @@ def extended(features: NDArray[np.generic], radius: float) -> Vectors:
 
     Parameters
     ----------
-    features : array of shape (rows, dimensions)
-        Of the records.
-    radius : float
-        As for `quantise`. Public.
+    features : array of shape (rows, dimensions), of the records
+    radius : float, as for `quantise`; public
 
     Returns
     -------
-    array of float32 of shape (rows, dimensions + 1)
-        Whole numbers. As secret as the features.
+    array of float32 of shape (rows, dimensions + 1), whole numbers; as secret as the features
 
     Examples
     --------
@@ -121,22 +99,19 @@ def questions(features: ArrayLike, radius: float) -> Vectors:
 
     Parameters
     ----------
-    features : array of shape (rows, dimensions)
-        Of the queries.
-    radius : float
-        As for `quantise`: the records' own. Public.
+    features : array of shape (rows, dimensions), of the queries
+    radius : float, as for `quantise`: the records' own; public
 
     Returns
     -------
-    array of float32 of shape (rows, dimensions + 1)
-        Whole numbers.
+    array of float32 of shape (rows, dimensions + 1), whole numbers
     """
     vectors = quantise(features, radius)
     return np.column_stack([-2.0 * vectors, np.ones(len(vectors), dtype=np.float32)])
 
 
 def feature_rows(name: str, features: ArrayLike) -> NDArray[np.generic]:
-    """Return features as an array (rows, dimensions) of numbers; they are never quoted."""
+    """Return features as an array (rows, dimensions) of numbers; errors never quote them."""
     rows = as_array(features)
     if rows.ndim != 2 or not 1 <= rows.shape[1] <= _MOST_DIMENSIONS:
         raise InvalidArgument(
@@ -174,9 +149,8 @@ _SAMPLED_ONE_IN = 16
 class Ranking(NamedTuple):
     """The beginnings of some queries' orders; short rows end in -1. Secret.
 
-    `unit_ranks` says, for each entry, how many other units came first in the row: these are the
-    coins that a Poisson sample of units tosses, in order. It is None where every entry is a unit
-    of its own, and its rank is its column.
+    `unit_ranks`: how many other units came before each entry, the order of the coins; None where
+    each entry is a unit of its own, and its rank is its column.
     """
 
     positions: Positions
@@ -189,7 +163,7 @@ class Ranking(NamedTuple):
 
 
 class Units(NamedTuple):
-    """Whose each record is, as a number below `total`, and how many records may stand for one."""
+    """Each record's unit, as a number below `total`, and how many records may represent one."""
 
     of_record: Integers
     total: int
@@ -200,9 +174,6 @@ def nearest(distances: Distances, reach: int) -> Integers:
     """Return the first `reach` positions in the order of (distance, position).
 
     A number below 2^24 and a position are packed into one integer, and integers have no ties.
-
-    >>> nearest(np.array([3, 1, 2, 1], dtype=np.float32), 2).tolist()
-    [1, 3]
     """
     candidates = np.flatnonzero(distances <= _likely_bound(distances, reach))
     if candidates.size < reach:  # the guess was too low
@@ -227,10 +198,7 @@ def packed_order(distances: Distances, positions: Integers) -> Integers:
 
 
 def _likely_bound(distances: Distances, reach: int) -> np.float32:
-    """Guess a distance that `reach` records do not exceed, from one record in sixteen.
-
-    Where the guess is too low, too few records lie within it, and the caller notices.
-    """
+    """Guess a distance that `reach` records do not exceed, from one in sixteen, unproved."""
     sample = distances[::_SAMPLED_ONE_IN]
     share = reach // _SAMPLED_ONE_IN
     place = share + 4 * math.isqrt(share) + 8
@@ -240,10 +208,9 @@ def _likely_bound(distances: Distances, reach: int) -> np.float32:
 
 
 def _nearest_units(distances: Distances, reach: int, units: Units) -> tuple[Integers, Integers]:
-    """Return the order up to where the `reach`-th unit first stands in it, and the units' ranks.
+    """Return the order up to the first entry of the `reach`-th unit, and the units' ranks.
 
-    All of the order if there are no more units than that. An order that proves to hold too few
-    units is begun again, longer, from the same distances.
+    An order that proves to hold too few units is begun again, longer, from the same distances.
     """
     reach = min(reach, units.total)
     length = reach * distances.size // units.total
@@ -264,16 +231,14 @@ def _nearest_units(distances: Distances, reach: int, units: Units) -> tuple[Inte
 
 
 def _in_turn(owners: Integers, ranks: Integers, votes: int) -> NDArray[np.bool_]:
-    """Tell which entries are among the first `votes` of their units."""
+    """Return which entries are among the first `votes` of their units."""
     return np.asarray(_turns(owners) < votes) if votes > 1 else _is_first(ranks)
 
 
 def first_of_units(
     owners: Integers, reach: int, votes: int, *, more: bool
 ) -> tuple[NDArray[np.bool_], int]:
-    """Tell which entries of an order are needed for `reach` units; and how many units it has.
-
-    `more`: there are further units, behind those that are in the order.
+    """Return which entries `reach` units need, and the number of units; `more` may follow.
 
     >>> first_of_units(np.array([7, 3, 7, 7, 5, 3]), 2, 2, more=False)
     (array([ True,  True, False, False, False, False]), 3)
@@ -315,11 +280,7 @@ def _is_first(unit_ranks: Integers) -> NDArray[np.bool_]:
 
 
 def _turns(owners: Integers) -> Integers:
-    """For each entry: how many of its own unit's came before it.
-
-    >>> _turns(np.array([7, 3, 7, 7, 5, 3])).tolist()
-    [0, 0, 1, 2, 0, 1]
-    """
+    """For each entry: how many of its own unit's came before it."""
     by_unit = np.argsort(owners, kind="stable")
     _, starts, lengths = np.unique(owners[by_unit], return_index=True, return_counts=True)
     turns = np.empty(owners.size, dtype=np.int64)

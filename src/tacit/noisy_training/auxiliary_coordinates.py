@@ -1,17 +1,9 @@
 """DP-MAC, the method of auxiliary coordinates: a network trained layer by layer in noisy steps.
 
-Every hidden layer of every example gets coordinates z_k of its own, which start at the forward pass
-and take some steps towards both neighbours: E = loss(y, u_M)/2 + (mu/2) sum_k |z_k - f(u_k)|^2 with
-u_k = W_k [z_{k-1}, 1]. The weights of a layer then have a gradient that needs no other layer. The
-steps use one example's sum of losses and elementwise Adam, so that an example's coordinates depend
-on that example and the public weights alone, bit for bit: they are never released and cost nothing.
-Derived in docs/theory/direct.md#coordinates-of-dp-mac.
-
-The gradient of layer k's term is the outer product of delta_k and [z_{k-1}, 1]; its length is the
-product of theirs, so that no gradient of a single example is ever stored. Blocks are clipped as in
-`clipped_sums`, layer by layer; a unit of several records says the mean of what they say
-(docs/theory/direct.md#blocks). Thresholds may come from one noisy histogram of gradient norms, and
-second-order steps release the curvature of each layer, too.
+E = loss(y, u_M)/2 + (mu/2) sum_k |z_k - f(u_k)|^2 with u_k = W_k [z_{k-1}, 1]: each layer's
+gradient needs no other layer. An example's coordinates z depend on that example and the public
+weights alone, bit for bit, and are never released (docs/theory/direct.md#coordinates-of-dp-mac and
+#blocks).
 """
 
 from __future__ import annotations
@@ -42,34 +34,21 @@ LOSSES = ("squares", "binary")
 class AuxiliaryCoordinates:
     """How examples find their coordinates: public settings.
 
+    Hidden layers have the weight mu = 1 in the objective. Coordinates depend on their own example
+    and the public weights alone and are never released: their steps cost nothing. Source:
+    `docs/theory/direct.md#coordinates-of-dp-mac`.
+
     Parameters
     ----------
-    widths : tuple of int
-        Units of all layers, inputs and outputs included: at least two numbers.
+    widths : tuple of int, units of all layers, inputs and outputs included: at least two numbers
     loss : str, optional
         "squares" (half the squared error of a linear output) or "binary" (half the binary
         cross-entropy of output units; targets are 0 or 1).
-    activation : str, optional
-        Of hidden layers: a name in `ACTIVATIONS`.
+    activation : str, optional, of hidden layers: a name in `ACTIVATIONS`
     steps : int, optional
-        Steps of elementwise Adam that an example's coordinates take: at least as many as there are
-        hidden layers, for with fewer nothing reaches the first one.
-    rate : float, optional
-        Learning rate of these steps.
-
-    Notes
-    -----
-    Hidden layers have the weight mu = 1 in the objective. Coordinates depend on their own example
-    and the public weights alone and are never released: their steps cost nothing.
-
-    References
-    ----------
-    `docs/theory/direct.md#coordinates-of-dp-mac`
-
-    Examples
-    --------
-    >>> AuxiliaryCoordinates((4, 3, 2)).sizes
-    [15, 8]
+        Steps of elementwise Adam on an example's coordinates: at least as many as hidden layers, or
+        nothing reaches the first one.
+    rate : float, optional, learning rate of these steps
     """
 
     widths: tuple[int, ...]
@@ -96,12 +75,11 @@ class AuxiliaryCoordinates:
         return [(before + 1) * after for before, after in pairwise(self.widths)]
 
     def scales(self) -> Floats:
-        """Return 1/sqrt(inputs) of each parameter's layer: so far its first weights reach.
+        """Return 1/sqrt(inputs) of each parameter's layer, the range of its first weights.
 
         Returns
         -------
         array of shape (parameters,)
-            One factor for each number of the flat parameter vector; public.
         """
         inputs = np.asarray(self.widths[:-1], dtype=float)
         return np.repeat(inputs**-0.5, self.sizes)
@@ -111,20 +89,18 @@ class AuxiliaryCoordinates:
 
         Parameters
         ----------
-        parameters : array of shape (parameters,)
-            Weights and biases of all layers, one layer after another; public.
+        parameters : array of shape (parameters,), one layer after another; public
 
         Returns
         -------
-        list of ExactLayer
-            One for each layer after the inputs, ready for exact products.
+        list of ExactLayer, ready for exact products
         """
         shapes = [(after, before, True) for before, after in pairwise(self.widths)]
         return ExactLayer.all_of(parameters, shapes)
 
 
 class Slopes(NamedTuple):
-    """Of each layer: its inputs, the loss by its outputs, the curvature by its outputs. Secret."""
+    """Of each layer: its inputs, and derivatives of the loss by its outputs. Secret."""
 
     inputs: list[WholeRows]
     deltas: list[Floats]
@@ -153,7 +129,7 @@ class _Layer(NamedTuple):
     delta: Floats
     """The loss by the layer's outputs u."""
     gap: Floats | float
-    """z - f(u), what the layer's own coordinates feel; 0 for the output, which has none."""
+    """z - f(u), of the layer's own coordinates; 0 for the output, which has none."""
     curvature: Floats
     """Gauss-Newton: never negative."""
 
@@ -217,9 +193,9 @@ def _pulls(
 
 
 class LayerRows(NamedTuple):
-    """Of one layer and some records: inputs with a 1, deltas, curvatures, length of the gradient.
+    """Of one layer and some records: inputs with a 1, deltas, curvatures, gradient norms. Secret.
 
-    A record that is not finite is 0 everywhere. Secret.
+    A record that is not finite is 0 everywhere.
     """
 
     inputs: Floats
@@ -235,31 +211,21 @@ class LayerRows(NamedTuple):
 class LayerParts(Parts):
     """Parts of private examples for DP-MAC; an engine of `GradientSteps`. Secret.
 
+    The gradient of one record in layer k is the outer product of delta_k and [z_{k-1}, 1], its
+    length the product of theirs: no record's gradient is ever stored. A unit of several records
+    contributes the mean of their clipped parts. A record that is not finite in a layer adds 0
+    there. Source: `docs/theory/direct.md#blocks`, `docs/theory/direct.md#coordinates-of-dp-mac`.
+
     Parameters
     ----------
-    network : AuxiliaryCoordinates
-        Widths of the layers and how coordinates are found; public.
-    examples : PrivateExamples
-        The records; secret. Class indices as targets become rows of 0 and 1.
+    network : AuxiliaryCoordinates, public
+    examples : PrivateExamples, secret; class indices as targets become rows of 0 and 1
     blocks : Blocks
         One block a layer, then one for each layer's curvature if there are any. Only sizes and
         shares are used, for the radii are the thresholds here.
-    thresholds : sequence of float
-        T_k, to which each layer's gradients are clipped; public.
+    thresholds : sequence of float, t_k, to which each layer's gradients are clipped; public
     curvature_thresholds : sequence of float, optional
-        The same for each layer's second derivatives, which are then released too (second order). By
-        default there are none.
-
-    Notes
-    -----
-    The gradient of one record in layer k is the outer product of delta_k and [z_{k-1}, 1]: its
-    length is the product of theirs, so that no record's gradient is ever stored. A unit of several
-    records says the mean of its records' clipped parts. A record that is not finite in a layer adds
-    0 there.
-
-    References
-    ----------
-    `docs/theory/direct.md#blocks`, `docs/theory/direct.md#coordinates-of-dp-mac`
+        The same for each layer's second derivatives, which are then released too (second order).
     """
 
     def __init__(
@@ -282,27 +248,24 @@ class LayerParts(Parts):
         self._public: list[ExactLayer] | None = None
 
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step.
+        """Set the parameters of the next step.
 
         Parameters
         ----------
-        parameters : array of shape (parameters,)
-            All trained numbers as one vector; public.
+        parameters : array of shape (parameters,), all trained numbers as one vector; public
         """
         self._public = self._network.layers(parameters)
 
     def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some units, each of norm at most 1.
+        """Return the sum of some units' parts, each of norm at most 1, without noise. Secret.
 
         Parameters
         ----------
-        units : array of int
-            Positions of the sampled units; secret.
+        units : array of int, positions of the sampled units; secret
 
         Returns
         -------
         array of float64 of shape (dimension,)
-            The sum without noise; secret.
         """
         total = np.zeros(self._blocks.dimension)
         for rows, shares in self._records(units):
@@ -310,22 +273,20 @@ class LayerParts(Parts):
         return total
 
     def norms(self, rows: Integers) -> Floats:
-        """Return the length of each layer's gradient, (records, layers). Secret.
+        """Return the length of each layer's gradient before clipping; 0 if not finite. Secret.
 
         Parameters
         ----------
-        rows : array of int
-            Positions of records, not of units.
+        rows : array of int, positions of records, not of units
 
         Returns
         -------
         array of shape (records, layers)
-            Lengths before clipping; 0 where a record is not finite. Secret.
         """
         return np.hstack([layer.norms for layer in self._layers(rows)])
 
     def _records(self, units: Integers) -> Iterator[tuple[Integers, Floats]]:
-        """Yield records of some units, and what share of its unit each is, a few at a time."""
+        """Yield records of some units, and each one's share of its unit, a few at a time."""
         if self._rows is None:
             rows, shares = units, np.ones(units.size)
         else:
@@ -372,7 +333,7 @@ def target_rows(network: AuxiliaryCoordinates, examples: PrivateExamples) -> Flo
 
 
 def _layer_rows(inputs: WholeRows, deltas: WholeRows, curvature: Floats) -> LayerRows:
-    """Put a 1 for the bias beside the inputs; zero what is not finite."""
+    """Append a 1 for the bias to the inputs; zero what is not finite."""
     lengths = np.sqrt(inputs.norms() ** 2 + 1.0)
     norms = lengths * deltas.norms()
     usable = np.isfinite(norms) & np.isfinite(curvature).all(axis=1, keepdims=True)
@@ -388,12 +349,7 @@ def _factor(norms: Floats, bound: float, weight: float, shares: Floats) -> Float
 
 
 def upper_triangle(width: int) -> tuple[Integers, Integers, Floats]:
-    """Return rows, columns and scales that make a symmetric matrix a vector of the same length.
-
-    >>> _, _, scales = upper_triangle(2)
-    >>> scales.round(3).tolist()
-    [1.0, 1.414, 1.0]
-    """
+    """Return rows, columns and scales that make a symmetric matrix a vector of the same length."""
     rows, columns = np.triu_indices(width)
     return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))
 
@@ -423,52 +379,35 @@ EDGES.setflags(write=False)
 def histogram_plan(layers: int, noise: float) -> Plan:
     """Return the plan of a histogram with `noise` on every count: mu = sqrt(layers)/noise.
 
+    Source: `docs/theory/direct.md#thresholds`.
+
     Parameters
     ----------
-    layers : int
-        How many layers have a histogram; a unit puts one count into each.
-    noise : float
-        Deviation of the noise on a count, where a unit counts 1.
+    layers : int, how many layers have a histogram; a unit puts one count into each
+    noise : float, deviation of the noise on a count, where a unit counts 1
 
     Returns
     -------
-    Plan
-        One noisy sum over the bins of all layers, to be charged together with the run.
-
-    References
-    ----------
-    `docs/theory/direct.md#thresholds`
-
-    Examples
-    --------
-    >>> plan = histogram_plan(6, 20.0)
-    >>> round(plan.epsilon(1e-5), 3)
-    0.425
+    Plan, one noisy sum over the bins of all layers, to be charged together with the run
     """
     columns = layers * EDGES.size
     return Plan(NoisySum(positive(noise=noise) / math.sqrt(layers), 1, columns), 1)
 
 
 def histogram_of(parts: LayerParts, examples: PrivateExamples, layers: int) -> Contributions:
-    """Return what the records say to the histogram: one count a layer, over sqrt(layers). Secret.
+    """Return contributions to the histogram: one count a layer, over sqrt(layers). Secret.
+
+    A unit of several records contributes their mean, of norm at most 1.
 
     Parameters
     ----------
-    parts : LayerParts
-        An engine that has loaded the public first weights: it measures the gradients.
-    examples : PrivateExamples
-        The records that the engine holds; secret.
-    layers : int
-        How many layers have a histogram.
+    parts : LayerParts, with the public first weights loaded: it measures the gradients
+    examples : PrivateExamples, the records that the engine holds; secret
+    layers : int, how many layers have a histogram
 
     Returns
     -------
-    Contributions
-        For the plan of `histogram_plan`; secret. A unit has norm at most 1.
-
-    Notes
-    -----
-    A unit of several records says their mean.
+    Contributions, for `histogram_plan`
     """
     shares = np.ones(len(examples.inputs))
     if examples.owners is not None:
@@ -487,26 +426,16 @@ def histogram_of(parts: LayerParts, examples: PrivateExamples, layers: int) -> C
 
 
 def thresholds_from(released: Floats, layers: int) -> tuple[float, ...]:
-    """Return T_k: the upper edge of each layer's fullest noisy bin.
+    """Return T_k: the upper edge of each layer's fullest noisy bin; post-processing.
 
     Parameters
     ----------
-    released : array of layers x bins numbers
-        The noisy histogram, layer by layer, in any shape; public.
-    layers : int
-        How many layers have a histogram.
+    released : array of layers x bins numbers, the noisy histogram, in any shape; public
+    layers : int, how many layers have a histogram
 
     Returns
     -------
-    tuple of float
-        One threshold a layer. Post-processing: it costs nothing.
-
-    Examples
-    --------
-    >>> counts = np.zeros((1, 2 * EDGES.size))
-    >>> counts[0, [3, EDGES.size + 8]] = 9.0
-    >>> [round(value, 6) for value in thresholds_from(counts, 2)]
-    [6e-06, 0.0001]
+    tuple of float, one threshold a layer
     """
     fullest = released.reshape(layers, EDGES.size).argmax(axis=1)
     return tuple(float(EDGES[place]) for place in fullest)
@@ -520,35 +449,22 @@ MOST_NUMBERS = 2**22
 class NoisyNewton:
     """How weights follow from noisy gradients and curvatures: public settings.
 
+    A layer moves by -(H + ridge + damping level)^-1 g with negative eigenvalues of H put to 0 and
+    level = noise_multiplier T/(w lot) sqrt(inputs + 1): post-processing of noisy sums. Source:
+    `docs/theory/direct.md#coordinates-of-dp-mac`.
+
     Parameters
     ----------
-    widths : tuple of int
-        Units of all layers, inputs and outputs included.
-    blocks : Blocks
-        Of `second_order_blocks`: gradients of all layers, then curvatures.
+    widths : tuple of int, units of all layers, inputs and outputs included
+    blocks : Blocks, of `second_order_blocks`: gradients of all layers, then curvatures
     thresholds, curvatures : tuples of float
         T_k of gradients and of curvatures, one a layer, in the units of the objective.
-    noise_multiplier : float
-        Of the run's mechanism: it tells how much of a curvature is noise.
-    lot : float
-        The public divisor of sums: the expected size of a sample, never that of the one drawn.
-    rate : float, optional
-        Factor of the solved step.
-    ridge : float, optional
-        By how much eigenvalues of the curvature are raised in any case.
-    damping : float, optional
-        By how many noise levels they are raised besides.
-    cap : float, optional
-        The longest step, before `rate`, of the weights into one output.
-
-    Notes
-    -----
-    A layer moves by -(H + ridge + damping level)^-1 g with negative eigenvalues of H put to 0 and
-    level = noise_multiplier T/(w lot) sqrt(inputs + 1). All of it is post-processing of noisy sums.
-
-    References
-    ----------
-    `docs/theory/direct.md#coordinates-of-dp-mac`
+    noise_multiplier : float, of the run's mechanism: how much of a curvature is noise
+    lot : float, the public divisor of sums: expected size of a sample, never that of the one drawn
+    rate : float, optional, factor of the solved step
+    ridge : float, optional, added to eigenvalues of the curvature in any case
+    damping : float, optional, how many noise levels are added besides
+    cap : float, optional, the longest step, before `rate`, of the weights into one output
     """
 
     widths: tuple[int, ...]
@@ -571,10 +487,8 @@ class NoisyNewton:
 
         Parameters
         ----------
-        parameters : array of shape (parameters,)
-            Weights and biases of all layers; changed.
-        noisy_sums : array of shape (blocks.dimension,)
-            Gradients and curvatures of a step with their noise: public already.
+        parameters : array of shape (parameters,), weights and biases of all layers; changed
+        noisy_sums : array of shape (blocks.dimension,), noisy gradients, curvatures; public already
         """
         pieces = np.split(noisy_sums, np.cumsum(self.blocks.sizes)[:-1])
         layers, start = len(self.widths) - 1, 0
@@ -622,8 +536,7 @@ class NewtonSteps(GradientSteps):
 
     Parameters
     ----------
-    newton : NoisyNewton
-        How weights follow from noisy sums; it has its own rate and divisor.
+    newton : NoisyNewton, with its own rate and divisor
     *run : any
         The arguments of `GradientSteps`, in order. The recipe's optimiser, its rate and `scales`
         are not used.
@@ -638,8 +551,7 @@ class NewtonSteps(GradientSteps):
 
         Parameters
         ----------
-        noisy_sums : array of shape (dimension,)
-            Gradients, then curvatures, with their noise: public already.
+        noisy_sums : array of shape (dimension,), noisy gradients, then curvatures: public already
         """
         self._newton.step(self._parameters, noisy_sums)
         self._move_on()
@@ -648,26 +560,16 @@ class NewtonSteps(GradientSteps):
 def second_order_blocks(widths: Sequence[int], split: str) -> Blocks:
     """Return the blocks of a second-order step: gradients of all layers, then curvatures.
 
+    Source: `docs/theory/direct.md#blocks`.
+
     Parameters
     ----------
-    widths : sequence of int
-        Units of all layers, inputs and outputs included.
-    split : str
-        How blocks share the noise: "minimal" (the least total power) or "equal".
+    widths : sequence of int, units of all layers, inputs and outputs included
+    split : str, how blocks share the noise: "minimal" (the least total power) or "equal"
 
     Returns
     -------
-    Blocks
-        Two for each layer. A symmetric matrix has the numbers of its upper triangle.
-
-    References
-    ----------
-    `docs/theory/direct.md#blocks`
-
-    Examples
-    --------
-    >>> second_order_blocks([2, 1], "equal").sizes
-    (3, 6)
+    Blocks, two for each layer; a symmetric matrix has the numbers of its upper triangle
     """
     one_of("equal", "minimal", split=split)
     gradients = [(at_least(1, width=before) + 1) * after for before, after in pairwise(widths)]

@@ -1,13 +1,10 @@
-"""Engines of DP-SGD: what sampled units add to a step, clipped, and three ways to compute it.
+"""Engines of DP-SGD: clipped sums of the sampled units' gradients.
 
-The gradient of one unit is cut into blocks: one for all (flat clipping), or one a layer. Block j is
-shortened to its radius T_j and scaled by w_j / T_j; the squares of the shares w_j add up to 1, so
-that the blocks together have norm at most 1 (docs/theory/direct.md#blocks). Every engine computes a
-unit's part from that unit and the public parameters alone:
-
-- `UnitParts`: one unit at a time, any module, people as well as records; slow and sure.
-- `HookParts`: known layers by Opacus' hooks, in small batches of one size.
-- `stack_sums.StackParts`: chains of linear layers and convolutions, in exact arithmetic.
+Block j of a gradient (all of it, or one a layer) is shortened to its radius T_j and scaled by
+w_j / T_j; sum w_j^2 = 1, so that all blocks together have norm at most 1
+(docs/theory/direct.md#blocks). Every engine computes a unit's part from that unit and the public
+parameters alone: `UnitParts` any module, one unit at a time; `HookParts` known layers by Opacus'
+hooks; `stack_sums.StackParts` chains of layers in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -48,10 +45,7 @@ SPLITS = ("minimal", "equal")
 
 
 def radius(clip: float) -> float:
-    """Return a radius of clipping, neither so small nor so large that squares leave float64.
-
-    A square that underflows would make a norm 0, and a part of norm 0 may not be scaled by 1/clip.
-    """
+    """Return a radius of clipping whose squares stay within float64."""
     if not 1 / _LARGEST <= positive(clip=clip) <= _LARGEST:
         raise refuse("clip", clip, f"between {1 / _LARGEST:g} and {_LARGEST:g}")
     return float(clip)
@@ -59,31 +53,16 @@ def radius(clip: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Consecutive blocks of the flat parameter vector: how many numbers, and each one's share.
+    """Consecutive blocks of the flat parameter vector, with their shares of the norm; public.
+
+    Block j of a gradient becomes w_j min(1/T, 1/|g_j|) g_j, so that all blocks together have norm
+    at most 1. `Blocks.cut` makes them. Source: `docs/theory/direct.md#blocks`.
 
     Parameters
     ----------
-    sizes : tuple of int
-        How many numbers each block has.
-    shares : tuple of float
-        w_j, the norm that each block may have in a unit's part; their squares add up to 1.
-    clip : float
-        T, the radius of every block, to which gradients are shortened before they are scaled.
-
-    Notes
-    -----
-    Block j of a gradient becomes w_j min(1/T, 1/|g_j|) g_j, so that all blocks together have norm
-    at most 1. Make blocks with `Blocks.cut`, which sees to the shares. All of it is public.
-
-    References
-    ----------
-    `docs/theory/direct.md#blocks`
-
-    Examples
-    --------
-    >>> blocks = Blocks.cut([300, 100], clip=0.1, clipping="per-layer", split="equal")
-    >>> [round(share, 4) for share in blocks.shares]
-    [0.7071, 0.7071]
+    sizes : tuple of int, how many numbers each block has
+    shares : tuple of float, w_j, the norm of each block in a unit's part; sum of squares 1
+    clip : float, T, the clipping radius of every block
     """
 
     sizes: tuple[int, ...]
@@ -94,26 +73,19 @@ class Blocks:
     def cut(cls, layers: Sequence[int], *, clip: float, clipping: str, split: str) -> Self:
         """Cut layers of these sizes into blocks.
 
+        The equal split has w_j^2 = 1/J. The minimal one has w_j^2 = sqrt(d_j) / sum_i sqrt(d_i),
+        which gives the noise the least total power, in units of the radii.
+
         Parameters
         ----------
-        layers : sequence of int
-            How many numbers each layer trains.
-        clip : float
-            The radius of every block, from 1e-100 to 1e100.
-        clipping : str
-            "per-layer" makes one block a layer, "flat" one for all.
-        split : str
-            How blocks share the noise: "minimal" (the least total power) or "equal".
+        layers : sequence of int, how many numbers each layer trains
+        clip : float, the radius of every block, from 1e-100 to 1e100
+        clipping : str, "per-layer" makes one block a layer, "flat" one for all
+        split : str, how blocks share the noise: "minimal" (the least total power) or "equal"
 
         Returns
         -------
         Blocks
-            Their shares have squares that add up to 1.
-
-        Notes
-        -----
-        The equal split has w_j^2 = 1/J. The minimal one has w_j^2 = sqrt(d_j) / sum_i sqrt(d_i),
-        which gives the noise the least total power, in units of the radii.
         """
         one_of(*CLIPPINGS, clipping=clipping)
         one_of(*SPLITS, split=split)
@@ -128,53 +100,45 @@ class Blocks:
         return sum(self.sizes)
 
     def row_factors(self, norms: Floats) -> Floats:
-        """Return w_j min(1/T, 1/norm), with a margin, of norms (rows, blocks).
+        """Return w_j min(1/T, 1/norm), with a margin; 0 for a norm that is not finite. Secret.
 
         Parameters
         ----------
-        norms : array of shape (rows, blocks)
-            Lengths of the rows' gradients, block by block; secret.
+        norms : array of shape (rows, blocks), lengths of the rows' gradients; secret
 
         Returns
         -------
         array of shape (rows, blocks)
-            By what each block is multiplied; secret. A norm that is not finite has factor 0: such a
-            row says nothing.
         """
         factors = np.multiply(self.shares, 1 - MARGIN) / np.maximum(norms, self.clip)
         return np.where(np.isfinite(norms), factors, 0.0)
 
     def factors(self, norms: Tensor) -> Tensor:
-        """Return the factors of `row_factors` for tensors.
+        """Return the factors of `row_factors` for tensors. Secret.
 
         Parameters
         ----------
-        norms : tensor of shape (rows, blocks)
-            Lengths of the rows' gradients, block by block; secret.
+        norms : tensor of shape (rows, blocks), lengths of the rows' gradients; secret
 
         Returns
         -------
         tensor of shape (rows, blocks)
-            By what each block is multiplied; secret.
         """
         import torch
 
         return torch.from_numpy(self.row_factors(norms.numpy()))
 
     def mean_gradient(self, noisy_sums: Floats, lot: float) -> Floats:
-        """Return the noisy sum over w_j lot: the mean clipped gradient in units of the radius.
+        """Return the noisy sum over w_j lot: the mean clipped gradient in units of radius.
 
         Parameters
         ----------
-        noisy_sums : array of shape (dimension,)
-            Sum of a step with its noise: public already.
-        lot : float
-            The public, expected size of a sample, never the size of the sample drawn.
+        noisy_sums : array of shape (dimension,), sum of a step with its noise: public already
+        lot : float, the public, expected size of a sample, never the size of the sample drawn
 
         Returns
         -------
         array of shape (dimension,)
-            What an optimiser steps along; public.
         """
         gradient = np.empty(self.dimension)
         start = 0
@@ -185,7 +149,7 @@ class Blocks:
 
 
 class Parts(Secret, ABC):
-    """An engine: what sampled units add to one step, under the current parameters. Secret."""
+    """An engine: the sampled units' parts of one step, under the current parameters. Secret."""
 
     def __init__(self, examples: PrivateExamples, blocks: Blocks) -> None:
         self._examples, self._blocks = examples, blocks
@@ -193,38 +157,31 @@ class Parts(Secret, ABC):
 
     @abstractmethod
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step."""
+        """Set the parameters of the next step."""
 
     @abstractmethod
     def sums(self, units: Integers) -> Floats:
         """Return the sum of the parts of some units, each of norm at most 1."""
 
     def attempt(self, units: Integers) -> None:
-        """Compute what public, made-up units add, and let errors out; private ones' would tell."""
+        """Compute parts of public, made-up units, and let errors out; private ones' would leak."""
         self.sums(units)
 
 
 class UnitParts(Parts):
     """Parts of units, records or people, of any module, in the module's own dtype. Secret.
 
+    Every unit is computed in a batch of its own, so that no kernel or rounding mixes units. A
+    module that is not known to be stateless is copied afresh for every unit, and random numbers
+    start anew. The slow engine for people, for unknown modules, and the reference of the faster
+    ones' tests.
+
     Parameters
     ----------
-    module : torch module
-        The network, of which a copy is kept; public.
-    examples : PrivateExamples
-        The records; secret.
-    loss : function
-        From outputs and targets of some rows to one loss a row.
-    blocks : Blocks
-        How gradients are clipped, from `blocks_of`.
-
-    Notes
-    -----
-    Every unit is computed in a batch of its own, so that no module, kernel or rounding can mix
-    units. A module that is not known to be stateless is copied afresh for every unit, and random
-    numbers start anew, so that nothing a module keeps reaches the next unit. The engine for people,
-    whose records' mean loss has one gradient; for modules that nobody knows; and the yardstick that
-    the faster engines are tested against.
+    module : torch module, the network, which is copied; public
+    examples : PrivateExamples, secret
+    loss : function, from outputs and targets of some rows to one loss a row
+    blocks : Blocks, how gradients are clipped, from `blocks_of`
     """
 
     def __init__(
@@ -236,27 +193,24 @@ class UnitParts(Parts):
         self._known = foreign_layer(module) is None
 
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step.
+        """Set the parameters of the next step.
 
         Parameters
         ----------
-        parameters : array of shape (parameters,)
-            All trained numbers as one vector; public.
+        parameters : array of shape (parameters,), all trained numbers as one vector; public
         """
         set_parameters(trained_parameters(self._module), parameters)
 
     def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some units, each of norm at most 1.
+        """Return the sum of some units' parts, each of norm at most 1, without noise. Secret.
 
         Parameters
         ----------
-        units : array of int
-            Positions of the sampled units; secret.
+        units : array of int, positions of the sampled units; secret
 
         Returns
         -------
         array of float64 of shape (dimension,)
-            The sum without noise; secret.
         """
         total = np.zeros(self._blocks.dimension)
         with quiet():
@@ -265,17 +219,15 @@ class UnitParts(Parts):
         return total
 
     def each(self, units: Integers) -> list[Tensor]:
-        """Return the parts of some units, one after another, as rows of a matrix.
+        """Return the clipped parts of some units, as one matrix (units, dimension). Secret.
 
         Parameters
         ----------
-        units : array of int
-            Positions of units.
+        units : array of int, positions of units
 
         Returns
         -------
-        list of one tensor of shape (units, dimension)
-            The clipped parts; secret.
+        list of one tensor
         """
         with quiet():
             parts = [self.part(int(unit)) for unit in units]
@@ -286,28 +238,23 @@ class UnitParts(Parts):
 
         Parameters
         ----------
-        units : array of int
-            Positions of units. Never private ones: an error would tell of them.
+        units : array of int, positions of units; never private ones: an error would leak
         """
         for unit in units:
             self._gradient(self._rows[unit])
 
     def part(self, unit: int) -> Floats:
-        """Return the part of one unit; one that fails or is not finite says nothing.
+        """Return the part of one unit, of norm at most 1; 0 if it fails or is not finite. Secret.
+
+        An error would end the run whenever this unit is sampled, and so leak it.
 
         Parameters
         ----------
-        unit : int
-            Position of the unit.
+        unit : int, position of the unit
 
         Returns
         -------
         array of float64 of shape (dimension,)
-            Of norm at most 1; secret.
-
-        Notes
-        -----
-        An error would end the run for certain where this unit is sampled, and tell that it was.
         """
         try:
             gradient = self._gradient(self._rows[unit])
@@ -349,7 +296,7 @@ class UnitParts(Parts):
 
 @contextmanager
 def _same_chances() -> Iterator[None]:
-    """Let every unit meet the same random numbers, however many units were before it."""
+    """Give every unit the same random numbers, however many units were before it."""
     torch = need_torch()
     before = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
@@ -375,7 +322,7 @@ HOOK_ROWS = 16
 
 
 def need_opacus() -> Any:
-    """Return Opacus with its gradient samplers, or say which extra brings it."""
+    """Return Opacus with its gradient samplers, or raise with the name of the extra."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for part in ("opacus.validators", "opacus.grad_sample", "opacus"):
@@ -384,7 +331,7 @@ def need_opacus() -> Any:
 
 
 def _hooks_fit(opacus: Any, module: Module) -> bool:
-    """Tell whether Opacus finds nothing in the module that it cannot take apart."""
+    """Return whether Opacus supports every layer of the module."""
     trial = copy.deepcopy(module).train()
     complaints = opacus.validators.ModuleValidator.validate(trial, strict=False)
     return not complaints and not opacus.grad_sample.GradSampleModule.validate(trial, strict=False)
@@ -393,23 +340,13 @@ def _hooks_fit(opacus: Any, module: Module) -> bool:
 class HookParts(Parts):
     """Parts of single records of a module that Opacus accepts, in float64. Secret.
 
+    Only Opacus' gradients are used (`GradSampleModule`); its optimiser, accountant, sampler and
+    noise are not. The bound on a part does not rest on the hooks being right, only on a row's
+    tensor being its own, for which `training.choose_engine` checks the module's structure.
+
     Parameters
     ----------
-    module : torch module
-        The network, of which a copy is kept; public.
-    examples : PrivateExamples
-        The records; secret.
-    loss : function
-        From outputs and targets of some rows to one loss a row.
-    blocks : Blocks
-        How gradients are clipped, from `blocks_of`.
-
-    Notes
-    -----
-    Only Opacus' gradients are used (`GradSampleModule`); its optimiser, accountant, sampler and
-    noise are not. Whatever tensor the hooks leave for a record is clipped as it is, so that the
-    bound on a part does not rest on the hooks being right, only on a row's tensor being its own:
-    for which `training.choose_engine` asks the module's structure.
+    module, examples, loss, blocks : as in `UnitParts`
     """
 
     def __init__(
@@ -429,35 +366,32 @@ class HookParts(Parts):
         self._block_of = need_torch().from_numpy(places)
 
     def _renew(self) -> None:
-        """Put hooks on a fresh copy: after an error old ones hold what they saw of other rows."""
+        """Put hooks on a fresh copy: after an error the old ones hold data of other rows."""
         inner = copy.deepcopy(self._pristine)
         self._parameters = trained_parameters(inner)
         sampler = self._opacus.grad_sample.GradSampleModule
         self._module = sampler(inner, loss_reduction="sum")
 
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step.
+        """Set the parameters of the next step.
 
         Parameters
         ----------
-        parameters : array of shape (parameters,)
-            All trained numbers as one vector; public.
+        parameters : array of shape (parameters,), all trained numbers as one vector; public
         """
         set_parameters(self._parameters, parameters)
         set_parameters(trained_parameters(self._pristine), parameters)
 
     def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some records, each of norm at most 1.
+        """Return the sum of some records' parts, each of norm at most 1, no noise. Secret.
 
         Parameters
         ----------
-        units : array of int
-            Positions of the sampled records; secret.
+        units : array of int, positions of the sampled records; secret
 
         Returns
         -------
         array of float64 of shape (dimension,)
-            The sum without noise; secret.
         """
         torch = need_torch()
         total = np.zeros(self._blocks.dimension)
@@ -473,24 +407,21 @@ class HookParts(Parts):
 
         Parameters
         ----------
-        units : array of int
-            Positions of units. Never private ones: an error would tell of them.
+        units : array of int, positions of units; never private ones: an error would leak
         """
         for start in range(0, units.size, HOOK_ROWS):
             self._gradients(units[start : start + HOOK_ROWS])
 
     def each(self, units: Integers) -> list[Tensor]:
-        """Return each record's part, parameter by parameter; padding and invalid rows are 0.
+        """Return each record's clipped part, one tensor a parameter; padding is 0. Secret.
 
         Parameters
         ----------
-        units : array of int
-            Positions of records, at most `HOOK_ROWS` of them.
+        units : array of int, positions of records, at most `HOOK_ROWS` of them
 
         Returns
         -------
         list of tensors of shape (HOOK_ROWS, numbers of the parameter)
-            The clipped parts, one tensor a parameter; secret.
         """
         gradients, factors = self._clipped(units)
         return [rows * own[:, None] for own, rows in zip(factors, gradients, strict=True)]
@@ -510,7 +441,7 @@ class HookParts(Parts):
         return gradients, [factors[:, block] for block in self._block_of.tolist()]
 
     def _safe_gradients(self, units: Integers) -> list[Tensor]:
-        """Return the rows' gradients; where rows fail, the others' all the same."""
+        """Return the rows' gradients; where some rows fail, still the others'."""
         try:
             return self._gradients(units)
         except BaseException as error:  # told to nobody: it would tell that a row was sampled

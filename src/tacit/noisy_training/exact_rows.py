@@ -1,10 +1,9 @@
-"""Row by row, bit by bit: products, norms and activations in which no row feels the others.
+"""Row by row, bit by bit: products, norms and activations in which no row affects the others.
 
-A unit's part must not change by a single bit when another unit joins the sample, but library
-products round a row by the company it is in. Here rows and weights are rounded to whole steps, few
-enough that float64 adds their products exactly, in any order: a product of matrices is then a
-function of each row alone, by arithmetic and not by trust. Activations are made of operations that
-IEEE 754 rounds correctly. Precision is about that of float32 (docs/theory/direct.md).
+A unit's part must not change by a bit when another unit joins the sample, but library products
+round a row by its batch. Whole steps are added exactly, in any order
+(`tacit.features.whole_numbers`); activations are made of operations that IEEE 754 rounds correctly
+(docs/theory/direct.md).
 """
 
 from __future__ import annotations
@@ -27,11 +26,7 @@ _TANH_IS_ONE = 20.0  # in float64, from there on
 
 
 def product(left: Floats, right: Floats) -> Floats:
-    """Return a product of matrices by torch, whose kernels are a fifth quicker than NumPy's.
-
-    >>> product(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]])).tolist()
-    [[11.0]]
-    """
+    """Return a product of matrices by torch, whose kernels are a fifth quicker than NumPy's."""
     torch = need_torch()
     made: Floats = torch.mm(torch.from_numpy(left), torch.from_numpy(right)).numpy()
     return made
@@ -73,7 +68,7 @@ class ExactLayer(NamedTuple):
         return layers
 
     def apply(self, rows: WholeRows) -> Floats:
-        """Return what the layer makes of its inputs, before the activation."""
+        """Return the layer's outputs, before the activation."""
         return self.forward.times(rows, product, self.bias)
 
     def back(self, rows: WholeRows) -> Floats:
@@ -84,21 +79,12 @@ class ExactLayer(NamedTuple):
 
 
 def relu(values: Floats) -> tuple[Floats, Floats]:
-    """Return max(u, 0) and its slope, 0 at 0.
-
-    >>> [part.tolist() for part in relu(np.array([-1.0, 2.0]))]
-    [[0.0, 2.0], [0.0, 1.0]]
-    """
+    """Return max(u, 0) and its slope, 0 at 0."""
     return np.maximum(values, 0.0), (values > 0).astype(np.float64)
 
 
 def softplus(values: Floats) -> tuple[Floats, Floats]:
-    """Return log(1 + e^u) and its slope, the logistic function, to about 1e-11.
-
-    >>> value, slope = softplus(np.array([0.0]))
-    >>> round(float(value[0]), 9), float(slope[0])
-    (0.693147181, 0.5)
-    """
+    """Return log(1 + e^u) and its slope, the logistic function, to about 1e-11."""
     power = exp_of_negative(-np.abs(values))
     result = np.maximum(values, 0.0)
     for block in blocks(len(values), _BLOCK // max(1, values[:1].size)):
@@ -122,11 +108,8 @@ def _log_of_one_more(power: Floats) -> Floats:
 def tanh(values: Floats) -> tuple[Floats, Floats]:
     """Return the hyperbolic tangent, to about 3e-12, and its slope 1 - tanh^2.
 
-    A cubic between points 2^-8 apart, with the values and slopes that tanh has there: it is off by
-    at most 2^-32 / 384 of the largest fourth derivative, 4.1: below 2.6e-12.
-
-    >>> [part.round(9).tolist() for part in tanh(np.array([0.0, 1.0, -1.0]))]
-    [[0.0, 0.761594156, -0.761594156], [1.0, 0.419974342, 0.419974342]]
+    A Hermite cubic between points 2^-8 apart: its error is at most 2^-32 / 384 of the largest
+    fourth derivative, 4.1: below 2.6e-12.
     """
     flat = np.ascontiguousarray(values).reshape(-1)
     result, slope = np.empty_like(flat), np.empty_like(flat)
@@ -141,7 +124,7 @@ def tanh(values: Floats) -> tuple[Floats, Floats]:
 
 
 def _tanh_into(values: Floats, result: Floats, slope: Floats, cubics: Floats) -> None:
-    """Write tanh and its slope; all the arrays are there before, to spare the memory's pages."""
+    """Write tanh and its slope into given arrays, which saves memory pages."""
     offsets = np.abs(values, out=slope)
     np.minimum(offsets, _TANH_IS_ONE, out=offsets)
     offsets *= _CELLS
@@ -195,11 +178,7 @@ def _tanh_cubics() -> Floats:
 
 
 def logistic(values: Floats) -> Floats:
-    """Return 1/(1 + e^-u), to about 1e-11.
-
-    >>> logistic(np.array([0.0, 800.0, -800.0])).round(6).tolist()
-    [0.5, 1.0, 0.0]
-    """
+    """Return 1/(1 + e^-u), to about 1e-11."""
     return _logistic(values, exp_of_negative(-np.abs(values)))
 
 

@@ -30,26 +30,14 @@ Loss = Callable[["Tensor", "Tensor"], "Tensor"]
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
 class PrivateExamples(Secret):
-    """Inputs and targets, row by row, and whose each row is. Secret.
+    """Inputs and targets, row by row, and each row's owner. Secret; neither printed nor pickled.
 
     Parameters
     ----------
-    inputs : array of shape (records, ...)
-        One row a record, at most 2^24 of them.
-    targets : array of shape (records, ...)
-        Class indices, or rows of numbers.
+    inputs : array of shape (records, ...), one row a record, at most 2^24 of them
+    targets : array of shape (records, ...), class indices, or rows of numbers
     owners : array of shape (records,), optional
-        The person of each row, who is then the unit of privacy with all rows. By default each row
-        is a unit of its own.
-
-    Notes
-    -----
-    Examples can be neither printed nor pickled.
-
-    Examples
-    --------
-    >>> PrivateExamples(np.zeros((3, 2)), np.zeros(3), np.array(["a", "b", "a"])).n_units
-    2
+        The person of each row, who is then the unit of privacy with all rows; else each row is one.
     """
 
     inputs: NDArray[Any]
@@ -71,12 +59,11 @@ class PrivateExamples(Secret):
         return len(self.inputs) if self.owners is None else int(np.unique(self.owners).size)
 
     def rows_by_unit(self) -> list[Integers]:
-        """Return the rows of each unit.
+        """Return the rows of each unit. Secret.
 
         Returns
         -------
         list of arrays of int
-            Positions of records, one array a unit; secret.
         """
         if self.owners is None:
             return [np.array([row]) for row in range(len(self.inputs))]
@@ -86,26 +73,20 @@ class PrivateExamples(Secret):
         return np.split(order, ends[:-1])
 
     def batch(self, rows: Integers, size: int, dtype: Any) -> tuple[Tensor, Tensor]:
-        """Return some rows as tensors of `size` rows, the last ones 0.
+        """Return some rows as tensors of `size` rows, the last ones 0. Secret.
+
+        Batches have one shape, whatever was sampled: library code rounds by shape, and no row's
+        bits may depend on how many others there are.
 
         Parameters
         ----------
-        rows : array of int
-            Positions of records, at most `size` of them; secret.
-        size : int
-            Rows of the batch; public.
-        dtype : torch dtype
-            Of inputs, and of targets that are no class indices.
+        rows : array of int, positions of records, at most `size` of them; secret
+        size : int, rows of the batch; public
+        dtype : torch dtype, of inputs, and of targets that are no class indices
 
         Returns
         -------
-        tuple of two tensors
-            Inputs and targets; secret. Class indices are int64.
-
-        Notes
-        -----
-        Batches have one shape, whatever was sampled: library code rounds by shape, and no row's
-        bits may depend on how many others there are.
+        tuple of two tensors, inputs and targets
         """
         labels = self.targets.dtype.kind in "iub"
         kind = need_torch().int64 if labels else dtype
@@ -118,12 +99,7 @@ def trained_parameters(module: Module) -> list[Parameter]:
 
 
 def layer_sizes(module: Module) -> list[int]:
-    """Return how many numbers each layer trains: a layer is the module that owns them.
-
-    >>> import torch
-    >>> layer_sizes(torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 2)))
-    [15, 8]
-    """
+    """Return how many numbers each layer trains: a layer is the module that owns them."""
     sizes: dict[str, int] = {}
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
@@ -161,7 +137,7 @@ def _padded(array: NDArray[Any], rows: Integers, size: int, dtype: Any) -> Tenso
 
 
 def need_torch() -> Any:
-    """Return torch, or say which extra brings it."""
+    """Return torch, or raise with the name of the extra that installs it."""
     return need("torch", "to train a network", extra="torch")
 
 
@@ -184,11 +160,7 @@ def _cross_entropies(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def softmax_slope(scores: Floats, labels: NDArray[np.generic]) -> Floats:
-    """Return softmax(scores) - one_hot(labels), class by class.
-
-    >>> softmax_slope(np.array([[0.0, 0.0], [900.0, 0.0]]), np.array([0, 1])).tolist()
-    [[-0.5, 0.5], [1.0, -1.0]]
-    """
+    """Return softmax(scores) - one_hot(labels), class by class."""
     powers = exp_of_negative(scores - scores.max(axis=1, keepdims=True))
     total = powers[:, 0].copy()
     for column in powers.T[1:]:  # in this order, whatever the company

@@ -1,17 +1,9 @@
-"""Whether a module keeps examples apart: asked before anything private is touched.
+"""Whether a module processes each example independently: checked before anything private is read.
 
-A bounded part protects a unit only if it is the unit's own. Layers that look across a batch
-(batch normalisation), random layers and layers that remember are refused; and whatever the module
-is made of, it is tried out on public random rows: what one row is must not change, by a bit, what
-another row gets, and strange rows of several sizes are among the company. Engines are asked the
-same of their parts, so that rounding by the company of a row, and memory of earlier rows, are
-noticed. Trials refuse early and clearly; they prove nothing: a module may couple rows beyond a
-size that no trial has tried.
-
-So the structure decides what may share a batch: a module whose every piece is one of torch's own
-layers in the list below, of exactly that type and with nothing hung on it, maps row to row by what
-the layers are defined to be. Anything else, however harmless, is computed one unit at a time
-(docs/sharp-edges.md).
+Batch normalisation, random layers and layers with state are refused, after trials on public random
+rows in different batches; trials prove nothing. So structure decides what may share a batch:
+torch's own layers in the list below, of exactly that type and unmodified. Anything else is computed
+one unit at a time (docs/sharp-edges.md).
 """
 
 from __future__ import annotations
@@ -44,13 +36,13 @@ _IN_SPACE = [
     for kind in ("Conv", "MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool")
     for sides in (1, 2, 3)
 ]
-"""Without a batch dimension pools still see row by row, and convolutions fit one size of batch."""
+"""Without a batch dimension pools still work row by row, and convolutions fit one batch size."""
 _NORMS = ("InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d")
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def _beside_rows(dim: Any) -> bool:
-    """Tell whether a dimension is not that of rows; all known layers keep two or more."""
+    """Return whether a dimension is not that of rows; all known layers have two or more."""
     return isinstance(dim, int) and (dim >= 1 or dim == -1)
 
 
@@ -64,16 +56,11 @@ _CONDITIONS: dict[str, Callable[[Any], bool]] = {
 
 
 def foreign_layer(module: Module) -> str | None:
-    """Return the kind of the first piece that is not known to treat rows by themselves, or None.
-
-    A layer whose shape is tied to one size of batch is for `refuse_coupled`, which tries another.
+    """Return the kind of the first piece not known to treat rows independently, or None.
 
     >>> from torch import nn
-    >>> foreign_layer(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3), nn.ReLU()))
     >>> foreign_layer(nn.Sequential(nn.Linear(2, 3), nn.Flatten(0)))
     'Flatten'
-    >>> foreign_layer(nn.Sequential(nn.Linear(2, 3), nn.LSTM(3, 4)))
-    'LSTM'
     """
     for layer in module.modules():
         if not _is_known(layer):
@@ -89,10 +76,9 @@ def _is_known(layer: Module) -> bool:
 
 
 def _is_bare(layer: Module) -> bool:
-    """Tell whether a layer is torch's own still: no hooks, methods of its own, or odd parameters.
+    """Return whether a layer is torch's own still: no hooks, methods of its own, or odd parameters.
 
-    Where an instance has an attribute that can be called, it may stand for a method: `forward`,
-    `_conv_forward`, or what `compile` leaves.
+    A callable attribute may replace a method: `forward`, `_conv_forward`, or what `compile` leaves.
     """
     torch = need_torch()
     own = vars(layer)
@@ -109,7 +95,7 @@ STRANGE = (1e3, 1e8, 1e38, np.inf, np.nan)
 
 
 def refuse_coupled(module: Any, examples: Callable[[int], PrivateExamples]) -> None:
-    """Raise unless the module keeps rows apart; `examples(n)` makes n public random ones."""
+    """Raise unless the module treats rows independently; `examples(n)` makes n public ones."""
     torch = need_torch()
     if not isinstance(module, torch.nn.Module):
         raise InvalidArgument(f"Expected module= a torch.nn.Module, got {type(module).__name__}.")
@@ -151,7 +137,7 @@ def _outputs(module: Module, rows: Tensor) -> Tensor:
 
 
 def _called(module: Module, rows: Tensor) -> Any:
-    """Return what a module makes of public rows, or how it failed."""
+    """Return a module's outputs of public rows, or its error."""
     try:
         with quiet(), need_torch().no_grad():
             return module(rows)
@@ -186,10 +172,9 @@ def failure_of(
     examples: Callable[[int], PrivateExamples],
     rows: int,
 ) -> str | None:
-    """Return what an engine that fails on public random rows is refused with, or None.
+    """Return the error of an engine on public random rows, or None.
 
-    In a run a row that fails says nothing, so that nobody can stop it; a module that fails on all
-    of them would train on nothing.
+    In a run a row that fails contributes 0; a module that fails on all would train on nothing.
     """
     parts = engine(examples(rows))
     parts.load(_shaken(module))
@@ -209,10 +194,9 @@ def keeps_apart(
     *,
     batches: int = 1,
 ) -> bool:
-    """Tell whether a row's part has the same bits in any place of a batch and any company.
+    """Return whether a row's part has the same bits at any position and in any batch.
 
-    Tried on public random rows, strange ones among them, with this module, on this machine: in so
-    many `batches` of `rows`, every row of them in two places.
+    Tried on public random rows, strange ones among them, on this machine: `batches` of `rows`.
     """
     known = batches * rows
     made = examples(known + len(STRANGE))
@@ -230,10 +214,9 @@ def keeps_apart(
 
 
 def _companies(rows: int, batches: int) -> Iterator[Integers]:
-    """Yield units for trials: in another order, few, alone, each after a strange row, turned.
+    """Yield units for trials: in another order, few, alone, each after a strange row, rotated.
 
-    A kernel may round the last places of a batch in another way than the first ones, and of a
-    narrow layer few rows show it: so many rows have their turn in another place.
+    A kernel may round the last rows of a batch otherwise, and few rows of a narrow layer show it.
     """
     first = np.arange(rows)
     order = np.random.default_rng(1).permutation(rows)

@@ -29,14 +29,7 @@ _NUMBERS = 2**21
 
 
 def is_stack(module: Any, shape: Shape) -> bool:
-    """Tell whether a module is a chain of known layers, all of them trained, for such records.
-
-    >>> from torch import nn
-    >>> is_stack(nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2)), (2,))
-    True
-    >>> is_stack(nn.Sequential(nn.Linear(2, 3), nn.LayerNorm(3)), (2,))
-    False
-    """
+    """Return whether a module is a chain of known layers, all of them trained, for such records."""
     if type(module) is not need_torch().nn.Sequential or foreign_layer(module):
         return False
     if not all(parameter.requires_grad for parameter in module.parameters()):
@@ -53,30 +46,21 @@ def is_stack(module: Any, shape: Shape) -> bool:
 class StackParts(Parts):
     """Parts of single records in a chain of linear layers and convolutions. Secret.
 
+    The gradient of one row in layer k is the outer product of delta_k (the loss by the layer's
+    output) and the layer's input a_k with a 1 for the bias; its norm is |delta_k| sqrt(|a_k|^2 +
+    1), and the clipped sum over rows is one product of matrices. A convolution's is the sum of such
+    products over the positions of an image. What is summed is built from the very numbers whose
+    norms were taken: the bound needs no trust in automatic differentiation; and products are exact
+    (`exact_rows`), so that no row affects the others. Source: `docs/theory/direct.md#blocks`.
+
     Parameters
     ----------
     module : torch Sequential
         Linear, Conv2d, MaxPool2d, Flatten and Unflatten layers, with ReLU, Tanh or Softplus between
         them; public.
-    examples : PrivateExamples
-        The records; secret.
-    loss : cross_entropy or half_squares
-        A loss of single rows that knows its slope by their outputs.
-    blocks : Blocks
-        How gradients are clipped, from `blocks_of`.
-
-    Notes
-    -----
-    The gradient of one row in layer k is the outer product of delta_k (the loss by the layer's
-    output) and the layer's input a_k with a 1 for the bias. Its norm is |delta_k| times
-    sqrt(|a_k|^2 + 1), and the clipped sum over rows is one product of matrices. In a convolution it
-    is the sum of such products over the places of an image. What is summed is built from the very
-    numbers whose norms were taken, so the bound needs no trust in automatic differentiation; and
-    rows go through exact products (`exact_rows`), so that no row feels the others.
-
-    References
-    ----------
-    `docs/theory/direct.md#blocks`
+    examples : PrivateExamples, secret
+    loss : cross_entropy or half_squares, a loss of single rows with a slope by their outputs
+    blocks : Blocks, how gradients are clipped, from `blocks_of`
     """
 
     def __init__(
@@ -96,12 +80,11 @@ class StackParts(Parts):
         self.load(flat_parameters(module))
 
     def load(self, parameters: Floats) -> None:
-        """Take the parameters of the next step: of each layer a matrix, then the bias.
+        """Set the parameters of the next step: of each layer a matrix, then the bias.
 
         Parameters
         ----------
-        parameters : array of shape (parameters,)
-            All trained numbers as one vector; public.
+        parameters : array of shape (parameters,), all trained numbers as one vector; public
         """
         expected = self._blocks.dimension
         if parameters.size != expected:
@@ -113,17 +96,15 @@ class StackParts(Parts):
                 piece.load(own, first=piece is self._first)
 
     def sums(self, units: Integers) -> Floats:
-        """Return the sum of the parts of some records, each of norm at most 1.
+        """Return the sum of some records' parts, each of norm at most 1, no noise. Secret.
 
         Parameters
         ----------
-        units : array of int
-            Positions of the sampled records; secret.
+        units : array of int, positions of the sampled records; secret
 
         Returns
         -------
         array of float64 of shape (dimension,)
-            The sum without noise; secret.
         """
         total = np.zeros(self._blocks.dimension)
         for block in blocks(units.size, self._at_once):
@@ -142,17 +123,15 @@ class StackParts(Parts):
             layer.add(total[place], factor[:, None])
 
     def each(self, units: Integers) -> list[Gradients]:
-        """Return what makes up each record's part: a function of that record alone, bit by bit.
+        """Return layers' gradients before clipping, each record's from itself, bit by bit.
 
         Parameters
         ----------
-        units : array of int
-            Positions of records.
+        units : array of int, positions of records
 
         Returns
         -------
         list of Gradients
-            Of each layer what the records add to it, before clipping; secret.
         """
         with np.errstate(all="ignore"):
             return self._gradients(units)

@@ -1,9 +1,8 @@
-"""DP-SGD as a run of noisy steps: an engine that sums clipped gradients, an optimiser that learns.
+"""DP-SGD as a run of noisy steps: an engine that sums clipped gradients, and an optimiser.
 
-`GradientSteps` is what a `NoisySteps` mechanism drives. Samples and noise come from the grant; this
-module draws nothing. The divisor of a sum is the public, expected size of a sample. Optimisers see
-noisy sums alone, in units of the clipping radius, so that neither the learning rate nor Adam's
-epsilon depends on it (docs/theory/direct.md#thresholds): all they do is post-processing.
+A `NoisySteps` mechanism drives `GradientSteps`; samples and noise come from the grant. The divisor
+of a sum is the public, expected size of a sample. Optimisers see noisy sums alone, in units of the
+clipping radius (docs/theory/direct.md#thresholds): post-processing.
 """
 
 from __future__ import annotations
@@ -52,13 +51,7 @@ _BLOCK = 2**13  # numbers whose few temporary arrays stay in the processor's cac
 
 
 class Adam:
-    """Adam (Kingma and Ba 2015) in float64: number by number, none sees another.
-
-    >>> parameters = np.array([1.0, -1.0])
-    >>> Adam(2, 0.1).step(parameters, np.array([3.0, -5.0]))
-    >>> parameters.round(6).tolist()
-    [0.9, -0.9]
-    """
+    """Adam (Kingma and Ba 2015) in float64, elementwise."""
 
     def __init__(self, shape: int | tuple[int, ...], rate: float) -> None:
         self.rate: Floats | float = positive(rate=rate)
@@ -80,7 +73,7 @@ class Adam:
             parameters[block] -= self._change(gradient[block], block)
 
     def _change(self, gradient: Floats, block: slice) -> Floats:
-        """Move the moments of a block; return by how much its parameters go down."""
+        """Update the moments of a block; return the decrease of its parameters."""
         mean, square = self._mean[block], self._square[block]
         change = gradient - mean
         change *= 1 - _FIRST
@@ -98,11 +91,11 @@ class Adam:
         return change
 
     def state(self) -> dict[str, Any]:
-        """Return the moments and how many steps they are of, to go on from."""
+        """Return the moments and their number of steps, to resume from."""
         return {"mean": self._mean.copy(), "square": self._square.copy(), "count": self._count}
 
     def go_on(self, state: Mapping[str, Any]) -> None:
-        """Take up the state of an optimiser of the same shape."""
+        """Restore the state of an optimiser of the same shape."""
         self._mean[:], self._square[:] = state["mean"], state["square"]
         self._count = int(state["count"])
 
@@ -126,13 +119,7 @@ def _adam_in_one_pass(  # type: ignore[no-untyped-def]
 
 
 class SGD:
-    """Plain gradient descent.
-
-    >>> parameters = np.array([1.0])
-    >>> SGD(0.5).step(parameters, np.array([1.0]))
-    >>> parameters.tolist()
-    [0.5]
-    """
+    """Plain gradient descent."""
 
     def __init__(self, rate: float) -> None:
         self.rate: Floats | float = positive(rate=rate)
@@ -142,11 +129,11 @@ class SGD:
         parameters -= self.rate * gradient
 
     def state(self) -> dict[str, Any]:
-        """Return nothing: it remembers nothing."""
+        """Return nothing: it has no state."""
         return {}
 
     def go_on(self, state: Mapping[str, Any]) -> None:
-        """Take up nothing."""
+        """Restore nothing."""
 
 
 class Momentum(SGD):
@@ -170,11 +157,11 @@ class Momentum(SGD):
         super().step(parameters, self._sum)
 
     def state(self) -> dict[str, Any]:
-        """Return the running sum, to go on from."""
+        """Return the running sum, to resume from."""
         return {"sum": self._sum.copy()}
 
     def go_on(self, state: Mapping[str, Any]) -> None:
-        """Take up the state of an optimiser of the same shape."""
+        """Restore the state of an optimiser of the same shape."""
         self._sum[:] = state["sum"]
 
 
@@ -191,46 +178,30 @@ Maker = Callable[[PrivateExamples], Parts]
 _TRIED = 2
 """Rows of a trial of single units, each of which is computed many times."""
 _BATCHES = 64
-"""Batches of a trial of hooks. Where kernels round two places of 16 by themselves, a layer of two
-units shows it in one of ten rows that come there: one batch misses that, 64 have 250 such rows."""
+"""Batches of a trial of hooks. Where kernels round two positions of 16 otherwise, a layer of two
+units shows it in one of ten rows there: one batch misses that, 64 have 250 such rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How a module is trained: all of it public.
 
+    Source: `docs/theory/direct.md#one-step`, `docs/theory/direct.md#blocks`.
+
     Parameters
     ----------
-    steps : int
-        How many steps the run has.
-    lot : float
-        The expected size of a sample, by which sums are divided, whatever was sampled.
-    clip : float, optional
-        The radius to which gradients are clipped. Optimisers see them in units of it.
-    clipping : str, optional
-        "flat" clips the whole gradient, "per-layer" clips and noises every layer by itself.
-    split : str, optional
-        How layers share the noise: "minimal" (the least total power) or "equal".
-    optimizer : str, optional
-        "adam", "sgd" or "momentum".
-    learning_rate : float, optional
-        Of the first step.
-    decay : float, optional
-        The learning rate falls in a straight line to this part of itself.
+    steps : int, how many steps the run has
+    lot : float, the expected size of a sample, by which sums are divided, whatever was sampled
+    clip : float, optional, the clipping radius; optimisers see gradients in units of it
+    clipping : str, optional, "flat" clips the whole gradient, "per-layer" every layer by itself
+    split : str, optional, how layers share the noise: "minimal" (the least total power) or "equal"
+    optimizer : str, optional, "adam", "sgd" or "momentum"
+    learning_rate : float, optional, of the first step
+    decay : float, optional, the learning rate falls linearly to this part of itself
     engine : str, optional
-        "auto" is "ghost" for chains of linear layers, convolutions and pools and "single", one
-        unit at a time, for all else; both keep rows apart by what they compute. "hooks" (Opacus;
-        known layers only) is quicker than "single", but that its kernels keep rows apart is tried,
-        not proved.
-
-    References
-    ----------
-    `docs/theory/direct.md#one-step`, `docs/theory/direct.md#blocks`
-
-    Examples
-    --------
-    >>> Recipe(steps=1000, lot=256.0, clip=0.1).optimizer
-    'adam'
+        "auto" is "ghost" for chains of linear layers, convolutions and pools and "single", one unit
+        at a time, for all else; in both, rows are independent by construction. "hooks" (Opacus;
+        known layers only) is quicker than "single", but independence is tested, not proved.
     """
 
     steps: int
@@ -264,32 +235,22 @@ def choose_engine(
 ) -> Maker:
     """Return the engine that will sum parts; refuse a module, or an engine, that mixes rows.
 
+    Ghost norms are exact; any other module gets one unit at a time, a copy of it each. Hooks put
+    rows into one batch, whose rounding depends on the processor: they must be requested, are
+    refused where a trial finds a difference, and the ledger records that a trial is all there is.
+
     Parameters
     ----------
-    recipe : Recipe
-        Names the engine.
-    module : torch module
-        The network that will be trained; public.
-    blocks : Blocks
-        How its gradients are clipped, from `blocks_of`.
-    loss : function
-        From outputs and targets of some rows to one loss a row.
-    probes : function
-        Makes a number of public random examples, on which module and engine are tried.
-    by_person : bool
-        Whether units are people with several records, whose one gradient "single" alone computes.
+    recipe : Recipe, names the engine
+    module : torch module, the network that will be trained; public
+    blocks : Blocks, how its gradients are clipped, from `blocks_of`
+    loss : function, from outputs and targets of some rows to one loss a row
+    probes : function, makes a number of public random examples, to test module and engine
+    by_person : bool, whether units are people with several records, for which only "single" works
 
     Returns
     -------
-    function
-        From private examples to the engine that holds them.
-
-    Notes
-    -----
-    Ghost norms keep rows apart by arithmetic. Any other module meets one unit at a time, a copy of
-    it each unit. Hooks put rows into one batch, and how a kernel rounds a row there is the
-    processor's secret: so they must be asked for, are refused where a trial finds rounding by
-    company, and the ledger says that a trial is all there is.
+    function, from private examples to their engine
     """
     refuse_coupled(module, probes)
     if recipe.engine not in ("auto", "single") and by_person:
@@ -321,7 +282,7 @@ def choose_engine(
 def _objection(
     hooks: Maker, module: Module, loss: Loss, probes: Callable[[int], PrivateExamples]
 ) -> str | None:
-    """Return why rows may not share a batch, or None; making hooks says what Opacus lacks."""
+    """Return why rows may not share a batch, or None; making hooks raises for what Opacus lacks."""
     foreign = foreign_layer(module) or (None if loss in LOSSES else "the loss")
     if foreign is not None:
         return (
@@ -355,31 +316,19 @@ def _one_by_one(
 class GradientSteps(Secret):
     """A DP-SGD run for `NoisySteps`: clipped gradients of sampled units, then one optimiser step.
 
+    Unit: one record, or one person where the examples name owners. Secret until it is over: samples
+    and noise come from the grant of the mechanism, and only noisy sums reach the optimiser. Source:
+    `docs/theory/direct.md#one-step`.
+
     Parameters
     ----------
-    recipe : Recipe
-        How many steps there are, the divisor of sums and the optimiser; public.
-    module : torch module
-        Has the first parameters; it is not changed. Public.
-    make : function
-        From private examples to an engine that sums their parts, such as `StackParts`.
-    examples : PrivateExamples
-        The records; secret.
-    blocks : Blocks
-        How gradients are clipped, from `blocks_of`.
-    tick : function, optional
-        Called without arguments after each step, to show progress. By default nothing happens.
-    scales : float or array of shape (dimension,), optional
-        Factors of the learning rate, number by number; public.
-
-    Notes
-    -----
-    Unit: one record, or one person where the examples name owners. Secret until it is over: samples
-    and noise come from the grant of the mechanism, and only noisy sums reach the optimiser.
-
-    References
-    ----------
-    `docs/theory/direct.md#one-step`
+    recipe : Recipe, how many steps there are, the divisor of sums and the optimiser; public
+    module : torch module, with the first parameters; it is not changed; public
+    make : function, from private examples to an engine that sums their parts, such as `StackParts`
+    examples : PrivateExamples, secret
+    blocks : Blocks, how gradients are clipped, from `blocks_of`
+    tick : function, optional, called without arguments after each step, to show progress
+    scales : float or array of shape (dimension,), optional, factors of the learning rate; public
     """
 
     def __init__(
@@ -414,7 +363,7 @@ class GradientSteps(Secret):
 
     @property
     def steps_a_note(self) -> int:
-        """How many steps are noted as begun at a time, from the recipe alone. Public."""
+        """How many steps the ledger notes as started at a time, from the recipe alone. Public."""
         return steps_a_note(self._recipe, self._blocks.dimension)
 
     @property
@@ -434,17 +383,15 @@ class GradientSteps(Secret):
         return self._parts
 
     def sums(self, sample: Integers) -> Floats:
-        """Return the sum of the parts of some units. Secret.
+        """Return the sum, without noise, of the parts of some units. Secret.
 
         Parameters
         ----------
-        sample : array of int
-            Positions of the sampled units; secret.
+        sample : array of int, positions of the sampled units; secret
 
         Returns
         -------
         array of float64 of shape (dimension,)
-            The sum without noise; secret.
         """
         return self._private.sums(sample)
 
@@ -453,8 +400,7 @@ class GradientSteps(Secret):
 
         Parameters
         ----------
-        noisy_sums : array of shape (dimension,)
-            The sum with its noise: public already.
+        noisy_sums : array of shape (dimension,), the sum with its noise: public already
         """
         recipe = self._recipe
         now = recipe.learning_rate * falling(self._done, recipe.steps, recipe.decay)
@@ -464,32 +410,29 @@ class GradientSteps(Secret):
         self._move_on()
 
     def _move_on(self) -> None:
-        """Count a step, and compute the next one with what was learned."""
+        """Count a step, and prepare the next one."""
         self._private.load(self._parameters)
         self._done += 1
         self._learned += 1
         self._tick()
 
     def state(self) -> dict[str, Any]:
-        """Return what another process can go on from, made of noisy sums alone. Public.
+        """Return the public state from which another process can resume.
 
         Returns
         -------
-        dict
-            Parameters, the optimiser's state and from how many steps they were learned.
+        dict, parameters, the optimiser's state and the number of steps learned from
         """
         optimiser = {f"optimiser_{name}": each for name, each in self._optimiser.state().items()}
         return {"parameters": self.result(), "learned": self._learned, **optimiser}
 
     def go_on(self, state: Mapping[str, Any], position: int) -> None:
-        """Take up what an earlier process had learned, as if it had done all steps up to here.
+        """Resume from an earlier process, as if it had done all steps up to here.
 
         Parameters
         ----------
-        state : mapping
-            What `state` returned there; nothing of it for a run that stored nothing yet.
-        position : int
-            How many steps are behind, those that were skipped included: rates fall with them.
+        state : mapping, from `state`; empty for a run that stored nothing yet
+        position : int, steps done, skipped ones included: rates fall with them
         """
         if state:
             self._parameters[:] = state["parameters"]
@@ -503,12 +446,11 @@ class GradientSteps(Secret):
             self._tick()
 
     def result(self) -> Floats:
-        """Return the parameters that were learned.
+        """Return a copy of the learned parameters, which is released: from noisy sums alone.
 
         Returns
         -------
         array of float64 of shape (parameters,)
-            A copy, made of noisy sums and the public first parameters alone: this is released.
         """
         return self._parameters.copy()
 
@@ -518,11 +460,7 @@ class GradientSteps(Secret):
 
 
 def falling(done: int, steps: int, to: float) -> float:
-    """Return the rate's factor: 1 at the first step, `to` at the last, straight in between.
-
-    >>> [falling(done, 3, 0.5) for done in range(3)]
-    [1.0, 0.75, 0.5]
-    """
+    """Return the rate's factor: 1 at the first step, `to` at the last, linear in between."""
     return 1.0 - (1.0 - to) * done / max(steps - 1, 1)
 
 
@@ -533,25 +471,9 @@ and a checkpoint take a fiftieth of that: a constant, so that what is noted depe
 
 
 def steps_a_note(recipe: Recipe, dimension: int) -> int:
-    """Return how many steps share a note that they were begun, from public numbers.
+    """Return how many steps share a note that they were started, from public numbers.
 
-    Parameters
-    ----------
-    recipe : Recipe
-        Its steps and its lot.
-    dimension : int
-        How many numbers a step releases.
-
-    Returns
-    -------
-    int
-        A fiftieth of the run, or as many as take a second or two; at most an eighth of the run,
-        so that one that is killed loses no more.
-
-    Examples
-    --------
-    >>> steps_a_note(Recipe(steps=1000, lot=256.0), 20_000), steps_a_note(Recipe(4, 256.0), 20_000)
-    (40, 1)
+    A fiftieth of the run, or a second or two; at most an eighth, which a killed run may lose.
     """
     quick = math.ceil(_WORK / (recipe.lot * dimension))
     most = math.ceil(recipe.steps / _FEWEST_NOTES)
@@ -563,22 +485,12 @@ def blocks_of(recipe: Recipe, module: Module) -> Blocks:
 
     Parameters
     ----------
-    recipe : Recipe
-        Says how to clip: its `clip`, `clipping` and `split`.
-    module : torch module
-        Its layers that are trained become blocks, or one block together; public.
+    recipe : Recipe, with `clip`, `clipping` and `split`
+    module : torch module, its trained layers become blocks, or one block together; public
 
     Returns
     -------
-    Blocks
-        In the order of the module's parameters.
-
-    Examples
-    --------
-    >>> from torch import nn
-    >>> recipe = Recipe(steps=1, lot=1.0, clipping="per-layer")
-    >>> blocks_of(recipe, nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 2))).sizes
-    (15, 8)
+    Blocks, in the order of the module's parameters
     """
     return Blocks.cut(
         layer_sizes(module), clip=recipe.clip, clipping=recipe.clipping, split=recipe.split
@@ -586,9 +498,5 @@ def blocks_of(recipe: Recipe, module: Module) -> Blocks:
 
 
 def steps_of(epochs: float, rate: float) -> int:
-    """Return how many steps see each unit `epochs` times on average.
-
-    >>> steps_of(10, 0.01)
-    1000
-    """
+    """Return how many steps process each unit `epochs` times on average."""
     return max(1, math.ceil(positive(epochs=epochs) / rate - 1e-9))

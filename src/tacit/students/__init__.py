@@ -1,8 +1,7 @@
 """Public inputs and releases to a model: queries, posteriors over labels, and students.
 
-Public inputs and releases only: nothing private ever enters this floor, so whatever a student does
-is post-processing of what a ledger has already paid for. Names that are not in `__all__` are for
-packages above, whose students are of another kind.
+Nothing private enters this package: a student is post-processing of releases that a ledger has
+paid for. Names that are not in `__all__` are for packages above.
 """
 
 from tacit.students.base import Student

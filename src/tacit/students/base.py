@@ -1,9 +1,8 @@
 """What a student is: fitted on public inputs and releases, it predicts, and can be saved.
 
-`Student` is the protocol that classifiers rely on; `PublicLearner` does what all of tacit's
-students share: checks, public features, saving; `BaseStudent` adds probabilities whose rows sum
-to 1. Public inputs and releases only: nothing private ever enters this floor, so a fitted student
-may be published under the statement of the ledger that paid for its releases.
+`Student` is the protocol; `PublicLearner` has checks, public features and saving; `BaseStudent`
+adds probabilities. Nothing private enters this package: a fitted student may be published under the
+statement of the ledger that paid for its releases.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _BLOCK = 4096  # inputs predicted at a time
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lesson:
-    """All that a student learns from: public rows, rows asked about, the posterior of each."""
+    """A training set: public rows, the queried rows, the posterior of each."""
 
     inputs: NDArray[Any]
     indices: Integers
@@ -46,12 +45,12 @@ class Lesson:
 
     @property
     def answered(self) -> NDArray[np.bool_]:
-        """Which of the asked rows say anything at all."""
+        """Which of the queries have a posterior that is not uniform."""
         return self.weights > 0
 
 
 def read_lesson(X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Lesson:
-    """Validate what a student is fitted on; a row may be asked about more than once."""
+    """Validate what a student is fitted on; a row may be queried more than once."""
     inputs = flat_rows(X_public=X_public)
     rows = simplex_rows(posterior=posterior)
     numbers = row_numbers(indices, len(inputs))
@@ -122,43 +121,32 @@ def normalised(scores: Floats) -> Floats:
 
 
 class Student(Protocol):
-    """Anything that learns from public inputs and the posteriors of some of them.
-
-    Notes
-    -----
-    Public inputs and releases only: whatever a student does is post-processing, and costs nothing.
-    """
+    """Learns from public inputs and the posteriors of some of them: post-processing."""
 
     def fit(self, X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Self:
         """Learn from rows `indices` of the public inputs, each with its posterior over classes.
 
         Parameters
         ----------
-        X_public : array of shape (inputs, features)
-            All public inputs, also those that nobody was asked about.
-        indices : array of shape (queries,)
-            Which rows of `X_public` the posteriors are about.
-        posterior : array of shape (queries, classes)
-            What the releases say of each (`label_posterior`); rows sum to 1.
+        X_public : array of shape (inputs, features), all public inputs, queried or not
+        indices : array of shape (queries,), the rows of `X_public` of the posteriors
+        posterior : array of shape (queries, classes), from `label_posterior`; rows sum to 1
 
         Returns
         -------
-        Student
-            Itself, fitted.
+        Student, itself, fitted
         """
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return probabilities `(inputs, classes)`; each row sums to 1.
+        """Return P(class | input); each row sums to 1.
 
         Parameters
         ----------
-        X : array of shape (inputs, features)
-            What to predict, in the form of `X_public`.
+        X : array of shape (inputs, features), in the form of `X_public`
 
         Returns
         -------
         array of shape (inputs, classes)
-            P(class | input).
         """
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
@@ -166,21 +154,19 @@ class Student(Protocol):
 
         Parameters
         ----------
-        X : array of shape (inputs, features)
-            What to predict, in the form of `X_public`.
+        X : array of shape (inputs, features), in the form of `X_public`
 
         Returns
         -------
         array of shape (inputs,)
-            The class of each input.
         """
 
 
 class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn has no types
-    """What every student shares: public features, checked inputs, saving.
+    """Base of every student: public features, checked inputs, saving.
 
-    Learned: `n_features_in_`, `features_` (the fitted public transformer), and, under the name in
-    `_count_name`, how many numbers it says of an input.
+    Learned: `n_features_in_`, `features_` (the fitted public transformer), and the number of
+    outputs under the name in `_count_name`.
     """
 
     features: Any
@@ -188,14 +174,9 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
     _saved: ClassVar[tuple[str, ...]] = ()  # what is learned and saved, without the last "_"
 
     def save(self, path: PathLike, *, extra: Mapping[str, Any] | None = None) -> None:
-        """Write the fitted student to one file without pickle; `load_student` reads it back.
+        """Write the fitted student to one file without pickle, replacing it atomically.
 
-        Parameters
-        ----------
-        path : path
-            Where to write; a file that is there is replaced, in one step.
-        extra : mapping, optional
-            Plain public data kept beside it (class names, a statement): `saved_extra`.
+        `load_student` reads it back; `extra` is plain public data (class names, a statement).
         """
         from tacit.students.saving import save_student
 
@@ -208,7 +189,7 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
         self.features_ = None if self.features is None else clone(self.features).fit(inputs)
 
     def _blocks(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Check the inputs of a prediction, and yield some of them at a time."""
+        """Check the inputs of a prediction, and yield them in blocks."""
         check_is_fitted(self, self._count_name)
         inputs = flat_rows(X=X)
         if inputs.shape[1] != self.n_features_in_:
@@ -229,7 +210,7 @@ class PublicLearner(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn h
         return {name: np.atleast_1d(getattr(self, f"{name}_")) for name in self._saved}
 
     def _restore(self, arrays: Mapping[str, Any]) -> None:
-        """Take back what `_arrays` returned; a subclass refuses what does not fit together."""
+        """Restore what `_arrays` returned; a subclass refuses what does not fit together."""
         for name in self._saved:
             # In one layout, or the last bits of a product would depend on where it comes from.
             setattr(self, f"{name}_", np.ascontiguousarray(finite_array(**{name: arrays[name]})))
@@ -239,9 +220,8 @@ class BaseStudent(PublicLearner):
     """A student of classes; a subclass learns in `_learn` and answers in `_scores`.
 
     Learned: `n_features_in_`, `n_classes_`, and `features_` (the fitted public transformer).
-    `classes_` are the labels of a student that was loaded with them (`load_student`); None where
-    nobody has said what the classes are called. `score_map_`, a `ScoreMap` or None, is what makes
-    probabilities of its scores mean what they say, where something was released to fit one.
+    `classes_` are the labels with which it was loaded (`load_student`), or None; `score_map_` is a
+    `ScoreMap` that calibrates it, or None.
     """
 
     _count_name: ClassVar[str] = "n_classes_"
@@ -251,20 +231,8 @@ class BaseStudent(PublicLearner):
     def fit(self, X_public: ArrayLike, indices: ArrayLike, posterior: ArrayLike) -> Self:
         """Learn from rows `indices` of the public inputs, each with its posterior over classes.
 
-        Parameters
-        ----------
-        X_public : array of shape (inputs, features)
-            All public inputs, also those that nobody was asked about; images may keep their shape.
-        indices : array of shape (queries,)
-            Which rows of `X_public` the posteriors are about; a row may be named more than once.
-        posterior : array of shape (queries, classes)
-            What the releases say of each (`label_posterior`). A uniform row (an unanswered query)
-            has no weight, and one row at least must not be uniform.
-
-        Returns
-        -------
-        Self
-            The student, fitted.
+        Images may keep their shape; a row may be named more than once. A uniform posterior (an
+        unanswered query) has no weight, and at least one must not be uniform.
         """
         lesson = read_lesson(X_public, indices, posterior)
         self.n_classes_, self.classes_ = lesson.posterior.shape[1], None
@@ -276,72 +244,26 @@ class BaseStudent(PublicLearner):
     def fit_each(
         self, X_public: ArrayLike, lessons: Sequence[tuple[ArrayLike, ArrayLike]]
     ) -> list[Self]:
-        """Return one fitted clone for each lesson, (indices, posterior), of the same inputs.
-
-        Parameters
-        ----------
-        X_public : array of shape (inputs, features)
-            All public inputs.
-        lessons : sequence of pairs
-            `indices` and `posterior` as `fit` takes them.
-
-        Returns
-        -------
-        list
-            As many students as lessons; this one stays as it is.
-        """
+        """Return one fitted clone for each (indices, posterior) of the same inputs."""
         return [clone(self).fit(X_public, *lesson) for lesson in lessons]
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Return probabilities `(inputs, classes)`; each row sums to 1.
-
-        Parameters
-        ----------
-        X : array of shape (inputs, features)
-            What to predict, in the form of `X_public`.
-
-        Returns
-        -------
-        array of shape (inputs, classes)
-            P(class | input).
-        """
+        """Return P(class | input), (inputs, classes); each row sums to 1."""
         said = np.concatenate([normalised(self._scores(block)) for block in self._blocks(X)])
         return said if self.score_map_ is None else self.score_map_(said)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the most probable class of each input: its label, its index if there is none.
-
-        Parameters
-        ----------
-        X : array of shape (inputs, features)
-            What to predict, in the form of `X_public`.
-
-        Returns
-        -------
-        array of shape (inputs,)
-            Entries of `classes_` where the student was loaded with labels, else 0 .. classes - 1.
-        """
+        """Return the most probable class of each input: its label, its index if there is none."""
         places = np.asarray(self.predict_proba(X).argmax(axis=1), dtype=np.int64)
         return places if self.classes_ is None else self.classes_[places]
 
     def represent(self, X: ArrayLike) -> Floats:
-        """Return the inputs as the student has learned to see them: a map for a next round.
-
-        Parameters
-        ----------
-        X : array of shape (inputs, features)
-            What to look at, in the form of `X_public`.
-
-        Returns
-        -------
-        array of shape (inputs, numbers)
-            Here its probabilities; a network's last hidden layer.
-        """
+        """Return learned features: its probabilities, or a network's last layer."""
         return self.predict_proba(X)
 
     @classmethod
     def for_data(cls, data: Any, settings: Mapping[str, Any]) -> Self:
-        """Return the student that its word in run.toml stands for; only public facts decide."""
+        """Return the student of this name in run.toml; only public facts decide."""
         return cls()
 
     @abstractmethod

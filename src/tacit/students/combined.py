@@ -1,10 +1,8 @@
-"""Three students in one: labels that spread, a line, and neighbours, by what each foretells.
+"""Three students in one: label spreading, softmax regression and neighbours, weighted by gain.
 
-Each is fitted on all releases; how much it counts is told by folds. Releases are cut into parts,
-and a student that never saw those of a part says a class for each of its inputs. What releases
-there say of these classes, added up, is the student's gain. A student counts with
-exp(gain/scale): where noise hides which is best, all count alike, and the mean of three is better
-than the wrong one.
+Queries are cut into folds. What the releases of a fold say of the classes that a student predicts
+without them, summed, is its gain. Its weight is exp(gain/scale): where noise hides which is best,
+all weigh alike.
 """
 
 from __future__ import annotations
@@ -29,50 +27,34 @@ _DISAGREE = 0.4
 """Share of the queries at which two students typically differ (docs/theory/speak-once.md)."""
 
 Decode = Callable[[Integers], Floats]
-"""From the numbers of the queries that are kept to the posterior of each of them."""
+"""From the indices of the queries in use to their posteriors."""
 
 
 @dataclass(eq=False, repr=False)
 class CombinedStudent(BaseStudent):
-    """Labels that spread, a softmax regression and nearest queries, as releases support each.
+    """Label spreading, softmax regression and nearest queries, weighted by support of releases.
+
+    Deterministic. With a noisy table of votes, `weigh` uses it in place of the posteriors to choose
+    the weights. Source: docs/theory/speak-once.md#choosing-the-student.
 
     Parameters
     ----------
     features : transformer, optional
-        A public scikit-learn transformer, in whose space all three look; None uses the inputs as
-        they are.
-    penalty : float
-        Ridge of the linear part, above 0.
-    folds : int
-        Into how many parts the queries are cut to weigh the three, at least 2.
+        A public scikit-learn transformer, for all three; None uses the inputs as they are.
+    penalty : float, ridge of the linear part, above 0
+    folds : int, of the queries, to weigh the three, at least 2
     most_points : int, optional
-        Of the spreading part: how many public inputs it keeps for predictions; None keeps all
+        Of label spreading: how many public inputs it stores for predictions; None for all
         (`LabelSpreadingStudent`, docs/results/growth.md#public-inputs).
 
     Attributes
     ----------
-    shares_ : array of shape (3,)
-        How much each counts: spreading, linear, nearest. They add up to 1.
-    gains_ : array of shape (3,)
-        What the releases say of the classes that each foretold; not saved.
+    shares_ : array of shape (3,), weights of spreading, linear, nearest; they sum to 1
+    gains_ : array of shape (3,), the support of releases for each one's predictions; not saved
     foretold_ : array of shape (queries, classes) or None
-        What all three, as they count, say of each query without having seen what was released of
-        it; None where hardly anything was released. Not saved.
-    parts_ : list of students
-        The three, fitted on the inputs in the feature space.
-    n_features_in_, n_classes_ : int
-        Numbers in an input, and classes in a posterior.
-    features_ : transformer or None
-        `features`, fitted on the public inputs.
-
-    Notes
-    -----
-    Deterministic. Where a noisy table of votes is at hand, `weigh` takes it as the judge instead of
-    the posteriors.
-
-    References
-    ----------
-    docs/theory/speak-once.md#choosing-the-student
+        Out-of-fold predictions of all three together for each query; None where hardly anything was
+        released. Not saved.
+    parts_ : list of students, the three, fitted on the inputs in the feature space
 
     Examples
     --------
@@ -103,26 +85,21 @@ class CombinedStudent(BaseStudent):
         noise: float,
         decode: Callable[[Floats], Floats],
     ) -> Self:
-        """Learn from a table of noisy votes, which judges the three as well.
+        """Learn from a table of noisy votes, which also weighs the three.
 
         Parameters
         ----------
-        X_public : array of shape (inputs, features)
-            All public inputs.
-        indices : array of shape (rows,)
-            Which rows of `X_public` the table's rows are about.
-        table : array of shape (rows, classes)
-            Votes with independent noise; public.
-        noise : float
-            Standard deviation of the noise.
+        X_public : array of shape (inputs, features), all public inputs
+        indices : array of shape (rows,), the rows of `X_public` of the table's rows
+        table : array of shape (rows, classes), votes with independent noise; public
+        noise : float, standard deviation of the noise
         decode : callable
-            From some rows of such a table to the posterior of each: what is left out of a fold must
-            not shape what the others mean.
+            From some rows of such a table to their posteriors; run without the fold that is left
+            out.
 
         Returns
         -------
-        CombinedStudent
-            Itself, fitted.
+        CombinedStudent, itself, fitted
         """
         every = decode(table)
         lesson = read_lesson(X_public, indices, every)
@@ -189,7 +166,7 @@ class CombinedStudent(BaseStudent):
 
 
 def _said(students: Sequence[Any], asked: NDArray[Any], parts: Sequence[Integers]) -> Floats:
-    """Return the classes' chances at each query, as the student says that was fitted without it."""
+    """Return out-of-fold class probabilities at each query."""
     said = np.empty((len(asked), students[0].n_classes_))
     for student, out in zip(students, parts, strict=True):
         said[out] = student.predict_proba(asked[out])

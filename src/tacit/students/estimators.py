@@ -1,12 +1,8 @@
 """Students without a network: an estimator of scikit-learn, or a solution that arrays describe.
 
-`SupervisedStudent` and `ValueStudent` take any classifier or regressor. `LinearStudent` (softmax
-regression), `KernelStudent` (least squares over kernel features) and `ValueStudent`'s Gaussian
-process can learn from releases, like every student, and can be told their weights by an estimator
-whose release is a moment instead of labels (`tacit.summaries`). The softmax's likelihood needs
-nothing else of the labels than the moment sum phi(x) P(class): its normaliser is a sum over inputs
-alone, which may be public ones. Public inputs and releases only: nothing private ever enters this
-floor.
+`LinearStudent`, `KernelStudent` and `ValueStudent` learn from releases, or take weights that
+`tacit.summaries` released as a moment: the softmax's likelihood needs only sum phi(x) P(class) of
+the labels; its normaliser is a sum over inputs, which may be public ones. Nothing private enters.
 """
 
 from __future__ import annotations
@@ -33,31 +29,22 @@ from tacit.students.queries import choose_queries
 class SupervisedStudent(BaseStudent):
     """Train a scikit-learn classifier on the most probable class of each answered query.
 
+    A query weighs (C max_c p_c - 1)/(C - 1) (`answer_weights`) where the classifier or the last
+    step of a pipeline takes sample weights. Classes that were never released have probability 0; if
+    one class only was released, that class is the answer. Without `predict_proba` the predicted
+    class has probability 1.
+
     Parameters
     ----------
     estimator : estimator
-        A scikit-learn classifier or pipeline; a clone is fitted. Its own `random_state` seeds the
-        training.
+        A scikit-learn classifier or pipeline; a clone is fitted, seeded by its own `random_state`.
     features : transformer, optional
         A public scikit-learn transformer; None uses the inputs as they are.
 
     Attributes
     ----------
-    estimator_ : estimator or None
-        The fitted clone; None if only one class was released.
-    classes_seen_ : array of int
-        The classes that were the most probable of some release.
-    n_features_in_, n_classes_ : int
-        Numbers in an input, and classes in a posterior.
-    features_ : transformer or None
-        `features`, fitted on the public inputs.
-
-    Notes
-    -----
-    A query weighs (C max_c p_c - 1)/(C - 1) (`answer_weights`) where the classifier or the last
-    step of a pipeline takes sample weights. Classes that were never released have probability 0;
-    if one class only was released, that class is the answer. A classifier without `predict_proba`
-    gives probability 1 to what it predicts.
+    estimator_ : estimator or None, the fitted clone; None if only one class was released
+    classes_seen_ : array of int, the classes that were the most probable of some release
 
     Examples
     --------
@@ -76,19 +63,16 @@ class SupervisedStudent(BaseStudent):
 
     @classmethod
     def for_data(cls, data: Any, settings: Mapping[str, Any]) -> Self:
-        """Return the student that its word in run.toml stands for.
+        """Return the student of this name in run.toml.
 
         Parameters
         ----------
-        data : Dataset
-            Whose public kind is read: columns, the shape of images.
-        settings : mapping
-            The other settings of the method.
+        data : Dataset, of which only public facts are read: columns, the shape of images
+        settings : mapping, the other settings of the method
 
         Returns
         -------
-        SupervisedStudent
-            Of logistic regression.
+        SupervisedStudent, of logistic regression
         """
         from sklearn.linear_model import LogisticRegression
 
@@ -150,16 +134,10 @@ _SMALLEST = 1e-4
 def fit_softmax(
     rows: Floats, moment: Floats, total: float, penalty: ArrayLike, offset: ArrayLike = 0.0
 ) -> Floats:
-    """Return the weights (features, classes) of a penalised softmax regression.
+    """Return the weights (features, classes) of a penalised softmax regression, by L-BFGS.
 
     They minimise total mean_rows logsumexp(row theta + offset) - <theta, moment>
-    + sum penalty theta^2 / 2.
-
-    It is convex; L-BFGS, after scaling each weight by its curvature.
-
-    >>> rows = np.array([[1.0], [-1.0]])
-    >>> fit_softmax(rows, np.array([[0.5, -0.5]]), 2.0, 0.1).round(1).tolist()
-    [[0.5, -0.5]]
+    + sum penalty theta^2 / 2, which is convex.
     """
     from scipy.optimize import minimize
 
@@ -190,27 +168,13 @@ class LinearStudent(BaseStudent):
 
     Parameters
     ----------
-    features : transformer, optional
-        A public scikit-learn transformer, phi; None uses the inputs as they are.
-    penalty : float
-        Ridge on the weights, above 0, when it learns from posteriors.
+    features : transformer, optional, public, phi; None uses the inputs as they are
+    penalty : float, ridge on the weights, above 0, when it learns from posteriors
 
     Attributes
     ----------
     weights_ : array of shape (features, classes)
-        What a feature says for each class.
-    bias_ : array of shape (classes,)
-        Scores of an input whose features are all 0.
-    n_features_in_, n_classes_ : int
-        Numbers in an input, and classes in a posterior.
-    features_ : transformer or None
-        `features`, fitted on the public inputs.
-
-    Examples
-    --------
-    >>> student = LinearStudent().fit([[-1.0], [1.0], [0.5]], [0, 1], [[0.9, 0.1], [0.1, 0.9]])
-    >>> student.predict([[-2.0], [0.7]]).tolist()
-    [0, 1]
+    bias_ : array of shape (classes,), scores of an input whose features are all 0
     """
 
     _saved = ("weights", "bias")
@@ -228,21 +192,17 @@ class LinearStudent(BaseStudent):
         self.weights_ = fit_softmax(rows, rows.T @ share, len(rows), ridge, self.bias_)
 
     def told(self, X_public: ArrayLike, weights: ArrayLike, bias: ArrayLike) -> Self:
-        """Take weights (features, classes) that were learned elsewhere, from releases.
+        """Take weights that were learned from releases elsewhere.
 
         Parameters
         ----------
-        X_public : array of shape (inputs, features)
-            Public inputs, on which `features` is fitted.
-        weights : array of shape (features, classes)
-            Weights of what `features` returns.
+        X_public : array of shape (inputs, features), public inputs, on which `features` is fitted
+        weights : array of shape (features, classes), weights of what `features` returns
         bias : array of shape (classes,)
-            One number for each class.
 
         Returns
         -------
-        LinearStudent
-            Itself, ready to predict.
+        LinearStudent, itself, ready to predict
         """
         inputs = flat_rows(X_public=X_public)
         self.n_classes_ = len(finite_array(bias=bias))
@@ -265,45 +225,23 @@ class LinearStudent(BaseStudent):
 class KernelStudent(BaseStudent):
     """Least squares on Nystroem features: score of a class = W k(x) weights + bias.
 
-    Parameters
-    ----------
-    features : transformer, optional
-        A public scikit-learn transformer; None uses the inputs as they are.
-    n_landmarks : int
-        How many medoids of the public inputs are landmarks; at most as many as there are inputs.
-    penalty : float
-        Ridge on the weights, above 0, when it learns from posteriors.
-    random_state : int, optional
-        Seeds the choice of medoids; None draws a fresh seed.
-
-    Attributes
-    ----------
-    landmarks_ : array of shape (landmarks, features)
-        Public inputs in the feature space.
-    gamma_ : float
-        Width of the kernel: 1 / mean squared distance between near public inputs.
-    whitening_ : array of shape (landmarks, rank)
-        W, from the eigenvectors of the landmarks' kernel matrix.
-    weights_ : array of shape (rank, classes)
-        What each direction says for each class.
-    bias_ : array of shape (classes,)
-        The mean posterior.
-    n_features_in_, n_classes_ : int
-        Numbers in an input, and classes in a posterior.
-    features_ : transformer or None
-        `features`, fitted on the public inputs.
-
-    Notes
-    -----
     k(x)_j = exp(-gamma |x - landmark_j|^2). Scores below 0 count as 0, and a row is divided by its
     sum.
 
-    Examples
-    --------
-    >>> student = KernelStudent(n_landmarks=2)
-    >>> student = student.fit([[-1.0], [1.0], [0.5]], [0, 1], [[0.9, 0.1], [0.1, 0.9]])
-    >>> student.predict([[-2.0], [0.7]]).tolist()
-    [0, 1]
+    Parameters
+    ----------
+    features : transformer, optional, public; None uses the inputs as they are
+    n_landmarks : int, how many medoids of the public inputs are landmarks, at most all inputs
+    penalty : float, ridge on the weights, above 0, when it learns from posteriors
+    random_state : int, optional, seeds the choice of medoids; None draws a fresh seed
+
+    Attributes
+    ----------
+    landmarks_ : array of shape (landmarks, features), public inputs in the feature space
+    gamma_ : float, width of the kernel: 1 / mean squared distance between near public inputs
+    whitening_ : array of shape (landmarks, rank), W, from the eigenvectors of the kernel matrix
+    weights_ : array of shape (rank, classes)
+    bias_ : array of shape (classes,), the mean posterior
     """
 
     _saved = ("landmarks", "gamma", "whitening", "weights", "bias")
@@ -334,16 +272,14 @@ class KernelStudent(BaseStudent):
 
         Parameters
         ----------
-        X_public : array of shape (inputs, features)
-            Public inputs, on which `features` is fitted.
+        X_public : array of shape (inputs, features), public inputs, on which `features` is fitted
         **learned : arrays
             The five fitted attributes by their names without the last "_"; from releases and public
             inputs only.
 
         Returns
         -------
-        KernelStudent
-            Itself, ready to predict.
+        KernelStudent, itself, ready to predict
         """
         self.n_classes_ = len(np.asarray(learned["bias"]))
         self._fit_features(flat_rows(X_public=X_public))
@@ -368,11 +304,7 @@ class KernelStudent(BaseStudent):
 
 
 def kernel_width(view: Floats, *, share: float = 1.0) -> float:
-    """Return gamma = share / mean squared distance to the ten nearest of the public inputs.
-
-    >>> round(kernel_width(np.array([[0.0], [1.0], [2.0]])), 2)
-    0.5
-    """
+    """Return gamma = share / mean squared distance to the ten nearest of the public inputs."""
     sample = view[:: -(-len(view) // 2000)]
     count = min(10, len(sample) - 1)
     if count < 1:
@@ -387,10 +319,9 @@ _JITTER = 1e-10  # scikit-learn's own: keeps a kernel matrix of noiseless values
 
 
 class _Process(NamedTuple):
-    """A fitted Gaussian process: what a prediction takes, all of it public.
+    """A fitted, public Gaussian process on centred and scaled x.
 
-    value(x) = level + amplitude exp(-|x - point|^2 / (2 length^2)) weights, after x was centred and
-    scaled.
+    value(x) = level + amplitude exp(-|x - point|^2 / (2 length^2)) weights.
     """
 
     centre: Floats
@@ -415,7 +346,7 @@ class _Process(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A linear solution that was told: value(x) = x slopes + level."""
+    """A linear solution from elsewhere: value(x) = x slopes + level."""
 
     slopes: Floats
     level: Floats
@@ -435,19 +366,14 @@ class ValueStudent(PublicLearner):
     ----------
     estimator : estimator, optional
         Any scikit-learn regressor; a clone is fitted. None for a Gaussian process with a constant
-        times an RBF kernel on the standardised public features, whose noise is that of the
-        releases. Its two parameters come from the marginal likelihood of the releases.
-    features : transformer, optional
-        A public scikit-learn transformer; None uses the inputs as they are.
+        times an RBF kernel on the standardised features, with the releases' noise; its two
+        parameters come from the marginal likelihood of the releases.
+    features : transformer, optional, public; None uses the inputs as they are
 
     Attributes
     ----------
-    estimator_ : estimator or None
-        The fitted clone; None for the Gaussian process.
-    n_features_in_, n_outputs_ : int
-        Numbers in an input, and numbers learned of each.
-    features_ : transformer or None
-        `features`, fitted on the public inputs.
+    estimator_ : estimator or None, the fitted clone; None for the Gaussian process
+    n_outputs_ : int, numbers learned of each input
 
     Examples
     --------
@@ -473,20 +399,16 @@ class ValueStudent(PublicLearner):
 
         Parameters
         ----------
-        X_public : array of shape (inputs, features)
-            All public inputs.
-        indices : array of shape (queries,)
-            Which rows the values are about; a row may be asked about more than once.
-        values : array of shape (queries,) or (queries, outputs)
-            The released numbers.
+        X_public : array of shape (inputs, features), all public inputs
+        indices : array of shape (queries,), the rows of the values; a row may be queried twice
+        values : array of shape (queries,) or (queries, outputs), the released numbers
         noise : float, optional
-            Standard deviation of their noise, in units of the values, which the mechanism tells.
-            None if it is unknown: it is then estimated. Only the Gaussian process uses it.
+            Standard deviation of their noise, in units of the values; None estimates it. Only the
+            Gaussian process uses it.
 
         Returns
         -------
-        ValueStudent
-            Itself, fitted.
+        ValueStudent, itself, fitted
         """
         inputs = flat_rows(X_public=X_public)
         rows, targets = row_numbers(indices, len(inputs)), finite_array(values=values)
@@ -510,21 +432,17 @@ class ValueStudent(PublicLearner):
         return self
 
     def told_line(self, X_public: ArrayLike, slopes: ArrayLike, level: float) -> Self:
-        """Take slopes (features,) and a level that were learned elsewhere, from releases.
+        """Take a linear solution that was learned from releases elsewhere; needs `estimator=None`.
 
         Parameters
         ----------
-        X_public : array of shape (inputs, features)
-            Public inputs, on which `features` is fitted.
+        X_public : array of shape (inputs, features), public inputs, on which `features` is fitted
         slopes : array of shape (features,)
-            What a step along each feature adds.
-        level : float
-            The value where all features are 0.
+        level : float, the value where all features are 0
 
         Returns
         -------
-        ValueStudent
-            Itself, ready to predict; it must have been made without an `estimator`.
+        ValueStudent, itself, ready to predict
         """
         line = _Line(finite_array(slopes=slopes).reshape(-1, 1), np.array([level]))
         return self._told(X_public, line)
@@ -532,25 +450,19 @@ class ValueStudent(PublicLearner):
     def told_kernel(
         self, X_public: ArrayLike, points: ArrayLike, weights: ArrayLike, level: float, gamma: float
     ) -> Self:
-        """Take value(x) = level + exp(-gamma |x - points|^2) weights, learned from releases.
+        """Take value(x) = level + exp(-gamma |x - points|^2) weights; needs `estimator=None`.
 
         Parameters
         ----------
-        X_public : array of shape (inputs, features)
-            Public inputs, on which `features` is fitted.
-        points : array of shape (points, features)
-            Public points in the feature space.
-        weights : array of shape (points,)
-            What each point says.
-        level : float
-            The value far from all points.
-        gamma : float
-            Width of the kernel, above 0.
+        X_public : array of shape (inputs, features), public inputs, on which `features` is fitted
+        points : array of shape (points, features), public points in the feature space
+        weights : array of shape (points,), from releases
+        level : float, the value far from all points
+        gamma : float, width of the kernel, above 0
 
         Returns
         -------
-        ValueStudent
-            Itself, ready to predict; it must have been made without an `estimator`.
+        ValueStudent, itself, ready to predict
         """
         rows = finite_array(points=points)
         width = rows.shape[1]
@@ -568,17 +480,15 @@ class ValueStudent(PublicLearner):
         return self
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return numbers of the shape that was learned: (inputs,) or (inputs, outputs).
+        """Return predictions, in the units of the values.
 
         Parameters
         ----------
-        X : array of shape (inputs, features)
-            What to predict, in the form of `X_public`.
+        X : array of shape (inputs, features), in the form of `X_public`
 
         Returns
         -------
         array of shape (inputs,) or (inputs, outputs)
-            In the units of the values.
         """
         dtype = None if self._solution is None else np.float64
         learned = self._solution or self.estimator_
@@ -606,8 +516,7 @@ def _gaussian_process(
 ) -> _Process:
     """Fit kernel and weights by scikit-learn; all outputs share one kernel and one noise.
 
-    Values are brought to unit spread here and not by `normalize_y`, which would leave the noise in
-    other units than the values.
+    Values are scaled here, not by `normalize_y`, which would leave the noise in other units.
     """
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel

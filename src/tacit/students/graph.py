@@ -1,9 +1,8 @@
-"""The neighbour graph of the public inputs, and the students that ask their neighbours.
+"""The neighbour graph of the public inputs, and the students that use neighbours.
 
-Label spreading of Zhou et al., "Learning with local and global consistency" (2004): F = (I - alpha
-S)^-1 Y with S = D^-1/2 W D^-1/2, solved by conjugate gradients on the sparse graph, with posteriors
-instead of certain labels. Public inputs and releases only: nothing private ever enters this floor.
-The fitted students hold public inputs (in the feature space) and are published with them.
+Label spreading of Zhou et al. (2004): F = (I - alpha S)^-1 Y with S = D^-1/2 W D^-1/2, by conjugate
+gradients on the sparse graph, with posteriors for labels. Nothing private enters. The students hold
+public inputs (in the feature space) and are published with them.
 """
 
 from __future__ import annotations
@@ -33,12 +32,7 @@ _MOST_ROUNDS = 2000
 
 
 def similarity(neighbours: Integers) -> Any:
-    """Return S = D^-1/2 W D^-1/2 (sparse), where W is the mean of the kNN matrix and its transpose.
-
-    >>> import numpy as np
-    >>> similarity(np.array([[1], [0], [1]])).toarray().round(2).tolist()
-    [[0.0, 0.82, 0.0], [0.82, 0.0, 0.58], [0.0, 0.58, 0.0]]
-    """
+    """Return sparse S = D^-1/2 W D^-1/2, W the mean of the kNN matrix and its transpose."""
     from scipy.sparse import csr_array, diags_array
 
     n, k = neighbours.shape
@@ -73,7 +67,7 @@ def spread(graph: Any, labels: Floats, alpha: float) -> Floats:
 
 
 class _NeighbourStudent(BaseStudent):
-    """What both kinds share: public points, and a posterior of each, the second of `_saved`."""
+    """Base of both: public points, and a posterior of each, the second of `_saved`."""
 
     n_neighbors: int
     points_: Features
@@ -106,37 +100,19 @@ class _NeighbourStudent(BaseStudent):
 
 @dataclass(eq=False, repr=False)
 class NearestStudent(_NeighbourStudent):
-    """Mean of the posteriors of the nearest answered queries (Cover and Hart 1967).
+    """Mean of the posteriors of the nearest answered queries (Cover and Hart 1967). Deterministic.
 
     Parameters
     ----------
     features : transformer, optional
-        A public scikit-learn transformer, in whose space distances are taken; None uses the inputs
-        as they are.
-    n_neighbors : int
-        How many answered queries an input asks; all of them if there are fewer.
+        A public scikit-learn transformer, in whose space distances are taken; None uses the inputs.
+    n_neighbors : int, how many answered queries are averaged; all of them if there are fewer
 
     Attributes
     ----------
     points_ : array of shape (answered queries, features)
         The answered queries in the feature space: public inputs, published with the student.
-    posterior_ : array of shape (answered queries, classes)
-        What was released on each.
-    n_features_in_, n_classes_ : int
-        Numbers in an input, and classes in a posterior.
-    features_ : transformer or None
-        `features`, fitted on the public inputs.
-
-    Notes
-    -----
-    Deterministic.
-
-    Examples
-    --------
-    >>> student = NearestStudent(n_neighbors=1)
-    >>> student = student.fit([[0.0], [0.1], [5.0]], [0, 2], [[0.9, 0.1], [0.2, 0.8]])
-    >>> student.predict([[1.0], [4.0]]).tolist()
-    [0, 1]
+    posterior_ : array of shape (answered queries, classes), what was released on each
     """
 
     _saved = ("points", "posterior")
@@ -165,49 +141,32 @@ NEAREST_SHARE = 1e-6
 class LabelSpreadingStudent(_NeighbourStudent):
     """Spread each released posterior over a k-nearest-neighbour graph of the public inputs.
 
+    F = (I - alpha S)^-1 Y over all public inputs; a new input takes the mean of its neighbours'
+    rows, weighted by inverse squared distance. The graph is exact up to 50,000 public inputs, and
+    nearly so beyond. Queries count alike: where a dense class has few and a sparse one many, the
+    sparse one wins everywhere; then take `NearestStudent`, or a smaller alpha. The defaults were
+    chosen on MNIST training images and USPS. Deterministic. Source: Zhou et al., "Learning with
+    local and global consistency" (2004).
+
     Parameters
     ----------
     features : transformer, optional
-        A public scikit-learn transformer, in whose space the graph is made; None uses the inputs
-        as they are.
-    n_neighbors : int
-        Neighbours that each input names in the graph, and that a new input asks.
+        A public scikit-learn transformer, in whose space the graph is made; None uses the inputs.
+    n_neighbors : int, neighbours of each input in the graph, and of a new input
     alpha : float
         How far labels travel, strictly between 0 and 1: near 0 they stay where they were released.
-    sharpness : float
-        Power to which a spread row is raised before it is normalised; 1 leaves it flat.
+    sharpness : float, power of a row before it is normalised, for spreading flattens; 1 for none
     most_points : int, optional
-        How many public inputs the student keeps for predictions, drawn once if there are more: all
-        of them take part in spreading. None keeps all. Of more than 20,000, a new input is compared
+        How many public inputs the student stores for predictions, drawn once if there are more: all
+        of them take part in spreading. None for all. Of more than 20,000, a new input is compared
         with those in the lists of its eight nearest of sqrt(n) centres alone, which are saved with
         the student; an ONNX model compares it with all, and may find a neighbour that they miss.
 
     Attributes
     ----------
-    points_ : array of shape (kept inputs, features)
+    points_ : array of shape (stored inputs, features)
         The public inputs in the feature space, published with the student.
-    spread_ : array of shape (kept inputs, classes)
-        The posterior of each of them.
-    n_features_in_, n_classes_ : int
-        Numbers in an input, and classes in a posterior.
-    features_ : transformer or None
-        `features`, fitted on the public inputs.
-
-    Notes
-    -----
-    F = (I - alpha S)^-1 Y over all public inputs; a new input takes the mean of its neighbours'
-    rows, weighted by inverse squared distance. The graph has the exact neighbours up to 50,000
-    public inputs, and beyond that nearly all of them. Spreading flattens: a row is raised to the
-    power `sharpness` before it is normalised, or its probabilities would be far too modest.
-
-    It assumes that classes cluster. Queries count alike, however many inputs they stand for: where
-    a dense class has few of them and a sparse one many, the sparse one wins everywhere; then take
-    `NearestStudent`, or a smaller alpha. The defaults were chosen on MNIST training images and
-    USPS. Deterministic.
-
-    References
-    ----------
-    Zhou et al., "Learning with local and global consistency" (2004).
+    spread_ : array of shape (stored inputs, classes), the posterior of each of them
 
     Examples
     --------
@@ -230,19 +189,16 @@ class LabelSpreadingStudent(_NeighbourStudent):
     def fit_each(
         self, X_public: ArrayLike, lessons: Sequence[tuple[ArrayLike, ArrayLike]]
     ) -> list[Self]:
-        """Return one fitted clone for each lesson; they share the graph of the inputs.
+        """Return one fitted clone for each training set; they share the graph of the inputs.
 
         Parameters
         ----------
-        X_public : array of shape (inputs, features)
-            All public inputs.
-        lessons : sequence of pairs
-            `indices` and `posterior` as `fit` takes them.
+        X_public : array of shape (inputs, features), all public inputs
+        lessons : sequence of pairs, `indices` and `posterior` as `fit` takes them
 
         Returns
         -------
         list of LabelSpreadingStudent
-            As many as lessons; this one stays as it is.
         """
         first, inputs = clone(self), flat_rows(X_public=X_public)
         first._fit_features(inputs)
@@ -271,7 +227,7 @@ class LabelSpreadingStudent(_NeighbourStudent):
         self.points_, self.spread_ = points[kept], self.spread_[kept]
 
     def _kept(self, count: int) -> Integers | slice:
-        """Return which of so many inputs are kept for predictions: `most_points` of them."""
+        """Return which of so many inputs are stored for predictions: `most_points` of them."""
         if self.most_points is None or count <= at_least(1, most_points=self.most_points):
             return slice(None)
         drawn = np.random.default_rng(0).choice(count, self.most_points, replace=False)

@@ -1,9 +1,8 @@
-"""Which public inputs are near: exact search by blocks, and lists where they are very many.
+"""Nearest public inputs: exact search by blocks, and lists where they are very many.
 
-Public inputs only. `nearest` is exact; `graph_neighbours` is exact up to `EXACT` inputs and beyond
-that looks into the lists of the nearest centres only, which takes n^1.5 instead of n^2 steps. So
-does `nearest_in_lists` for questions from outside, each by itself: its answer depends on nobody
-else who is asked (`python -m benchmarks.student_search`).
+`nearest` is exact; `graph_neighbours` is exact up to `EXACT` inputs and beyond that searches the
+lists of the nearest centres only, n^1.5 instead of n^2 steps. So does `nearest_in_lists`, where a
+query's answer does not depend on other queries (`python -m benchmarks.student_search`).
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ Features = NDArray[np.float32]
 EXACT = 50_000
 """Up to so many inputs, a graph has the exact neighbours."""
 LISTED = 20_000
-"""From more points on, questions from outside look into lists."""
+"""With more points, new inputs are searched for in lists."""
 _BLOCK = 1 << 22  # distances held at a time: 16 MiB
 _GROUPS = 16  # numbers of which only the least is looked at first
 _PROBES = 8
@@ -39,16 +38,9 @@ def nearest(
 ) -> tuple[Integers, Features]:
     """Return the nearest rows of each query and their squared Euclidean distances, nearest first.
 
-    `same` says that queries and rows are one array, and nobody is a neighbour of oneself.
-    |q - x|^2 = |q|^2 - 2 q x + |x|^2, in float32 after the rows' mean is taken off both; `precise`
-    takes sum (q - x)^2 of all that may be near in float64 and rounds the sums alone, so that which
-    of two rows is nearer does not depend on the machine. Of rows that are equally near, the first
-    ones are taken.
-
-    >>> import numpy as np
-    >>> points = np.array([[0.0], [1.0], [5.0]])
-    >>> nearest(points, points, 1, same=True)[0].tolist()
-    [[1], [0], [1]]
+    `same`: queries and rows are one array, and no row is its own neighbour. In float32, |q|^2 - 2 q
+    x + |x|^2 of centred rows; `precise` recomputes candidates in float64, so that the order does
+    not depend on the machine. Of equally near rows, the first are taken.
     """
     if same and precise:
         raise ValueError("Expected same or precise, not both.")
@@ -95,8 +87,7 @@ def _smallest(gaps: Features, count: int) -> tuple[Integers, Features]:
 def _lowest(gaps: Features, count: int) -> tuple[Integers, Features]:
     """Return the columns and values of the lowest of each row, in any order.
 
-    Whatever is among the lowest `count` is in one of the `count` groups with the lowest minima, so
-    that only those groups are looked into.
+    They are in the `count` groups with the lowest minima: only those are searched.
     """
     groups = gaps.shape[1] // _GROUPS
     if groups <= 2 * count:
@@ -121,11 +112,11 @@ def _in_order(columns: Integers, values: NDArray[Any], count: int) -> tuple[Inte
 
 
 def _rounding(lengths: Features, squares: Features, dimension: int) -> Floats:
-    """Return by how much a gap in float32 is wrong at most: (d + 8) 2^-23 (|q| + max |x|)^2.
+    """Return a bound on the float32 error of a gap: (d + 8) 2^-23 (|q| + max |x|)^2.
 
-    The three sums of d products are each wrong by at most (d + 1) 2^-24 of their absolute terms
-    (Higham, "Accuracy and Stability of Numerical Algorithms", 3.1), which add up to no more than
-    (|q| + |x|)^2; the additions and the rounded coordinates take the rest.
+    Each sum of d products errs by at most (d + 1) 2^-24 of its absolute terms (Higham, "Accuracy
+    and Stability of Numerical Algorithms", 3.1), in all (|q| + |x|)^2; the rest is for other
+    roundings.
     """
     reach = np.sqrt(lengths, dtype=np.float64) + np.sqrt(squares.max(), dtype=np.float64)
     return np.asarray((dimension + 8) * 2.0**-23 * reach**2)
@@ -141,8 +132,8 @@ def _precise(
 ) -> tuple[Integers, Features]:
     """Take the nearest by float64 among some rows of each query.
 
-    All other rows of a query are no nearer than `beyond`; where that does not rule them out,
-    `every` row that it may have is compared.
+    Its other rows are no nearer than `beyond`; where that does not exclude them, `every` is
+    compared.
     """
     found, distances = _in_order(columns, _squared(queries, rows, columns), count)
     for query in np.flatnonzero(~(distances[:, -1] < beyond.astype(np.float32))):
@@ -166,8 +157,8 @@ def _squared(queries: NDArray[Any], rows: NDArray[Any], columns: Integers) -> Fe
 class Lists:
     """Points, each in the list of its nearest centre.
 
-    `members` are their row numbers, list by list; `starts` says where each list begins. `centred`
-    and `squares` are the points less their `middle`, in that order, and their squared lengths.
+    `members`: row numbers, list by list; `starts`: where each begins; `centred`, `squares`: the
+    points less their `middle`, in that order, and their squared lengths.
     """
 
     points: Features
@@ -189,7 +180,7 @@ class Lists:
 
     @classmethod
     def of(cls, points: Features) -> Lists | None:
-        """Return sqrt(n) lists; None for so few points that comparing with all is as quick."""
+        """Return sqrt(n) lists; None for few points, where comparing with all is as quick."""
         if len(points) <= LISTED:
             return None
         middle = points.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -206,8 +197,8 @@ def nearest_in_lists(
 ) -> tuple[Integers, Features]:
     """Return what `nearest(precise=True)` does, among the points of a query's nearest lists alone.
 
-    Which lists, and which points in them, is decided in float64: a query's answer is a function of
-    the query. Where its lists hold too few points, it is compared with all.
+    All in float64: a query's answer is a function of the query. Too short lists are replaced by
+    all.
     """
     looks = nearest(queries, lists.centres, min(_PROBES, len(lists.centres)), precise=True)[0]
     some: Features = np.asarray(queries - lists.middle, dtype=np.float32)
@@ -243,15 +234,10 @@ def _shortlist(
 
 
 def graph_neighbours(points: Features, n_neighbors: int) -> Integers:
-    """Return the neighbours of each point among the others: the nearest, or nearly so.
+    """Return the neighbours of each point among the others: exactly up to `EXACT` points.
 
-    Up to `EXACT` points they are exact. Beyond, each point looks into the lists of its eight
-    nearest of sqrt(n) centres: a neighbour in no such list is missed (about one in a hundred on
-    images), which a graph of neighbours forgives. Deterministic.
-
-    >>> import numpy as np
-    >>> graph_neighbours(np.array([[0.0], [1.0], [5.0]], dtype=np.float32), 1).tolist()
-    [[1], [0], [1]]
+    Beyond, each point searches the lists of its eight nearest of sqrt(n) centres and misses about
+    one neighbour in a hundred on images. Deterministic.
     """
     if len(points) <= EXACT:
         return nearest(points, points, n_neighbors, same=True)[0]
@@ -259,7 +245,7 @@ def graph_neighbours(points: Features, n_neighbors: int) -> Integers:
 
 
 def _by_lists(points: Features, n_neighbors: int, n_lists: int) -> Integers:
-    """Keep the best of every list that a point looks into, list by list."""
+    """Update the best of each point, list by list."""
     centred = points - points.mean(axis=0, dtype=np.float64).astype(np.float32)
     looks = nearest(centred, _centres(centred, n_lists), _PROBES)[0]
     squares = np.einsum("ij,ij->i", centred, centred)
@@ -314,7 +300,7 @@ def _keep_best(
 
 
 def _filled(best: Integers) -> Integers:
-    """Give who found too few in its lists the first one that it found, or its successor, again."""
+    """Fill rows of too few neighbours with their first one again, or the next point."""
     alone = (np.arange(len(best)) + 1) % len(best)
     first = np.where(best.max(axis=1) >= 0, best.max(axis=1), alone)
     return np.where(best < 0, first[:, None], best)

@@ -1,14 +1,8 @@
 """Students that train a network on public inputs: `CNNStudent` and `VATStudent`.
 
-`CNNStudent` learns the labels that a `LabelSpreadingStudent` spread over all public images from
-randomly moved copies of them, which smooths over the graph's mistakes. `VATStudent` is virtual
-adversarial training (Miyato, Maeda, Koyama and Ishii 2018), the student of PATE 2018: the labelled
-loss comes from the released posteriors, the smoothness loss from all public inputs.
-
-No seed is set globally: modules are made in a forked generator and everything else draws from a
-generator of its own, so that a student is the same bits each time on one machine (for one number
-of torch threads) and disturbs nobody's random numbers. Public inputs and releases only: nothing
-private ever enters this floor.
+No seed is set globally: modules are made in a forked generator, and everything else draws from a
+generator of its own, so that a student is the same bits each time on one machine (for one number of
+torch threads). Nothing private enters.
 """
 
 from __future__ import annotations
@@ -62,60 +56,36 @@ _SAMPLE = 1000  # public inputs from which the scale of the radius is measured
 class CNNStudent(BaseStudent):
     """Spread the labels over all public images, then train a small CNN on them with augmentation.
 
+    Three strided convolutions, AdamW with a one-cycle rate, a random turn, scale, shear and shift
+    of each image each time. The target of an image is the posterior that was spread to it. It needs
+    `tacit[torch]`.
+
     Parameters
     ----------
-    image_shape : tuple of int
-        (height, width) or (height, width, channels) of a flat row of the inputs.
-    features : transformer, optional
-        A public transformer for the neighbour graph; the network sees the images themselves.
+    image_shape : tuple of int, (height, width) or (height, width, channels) of a row of the inputs
+    features : transformer, optional, public, for the neighbour graph; the network sees the images
     preprocess : transformer, optional
-        A public transformer (`Deskew`) of what the network sees, which keeps the shape.
-    n_neighbors : int
-        Of the spreading: neighbours of each image (`LabelSpreadingStudent`).
-    alpha : float
-        Of the spreading: how far labels travel, strictly between 0 and 1.
-    channels : tuple of three ints
-        Of the three convolutions.
-    epochs : int
-        How often training goes through all public images.
-    batch_size : int
-        Images in a step, at least 2.
-    learning_rate : float
-        The highest of the one-cycle rate.
-    weight_decay : float
-        Of AdamW; 0 for none.
-    augment : bool
-        Whether each image is moved at random each time that it is trained on.
-    views : int
-        Average the prediction over this many slightly moved copies of an image; 1 is the image
-        alone.
-    graph_share : float
-        How much of the prediction is the neighbour graph's, from 0 to 1; the rest is the network's.
-        They err on different images: half and half did best on USPS.
+        A public transformer (`Deskew`) of what the network sees; the shape must not change.
+    n_neighbors : int, of the spreading: neighbours of each image (`LabelSpreadingStudent`)
+    alpha : float, of the spreading: how far labels travel, strictly between 0 and 1
+    channels : tuple of three ints, of the three convolutions
+    epochs : int, passes over all public images
+    batch_size : int, images in a step, at least 2
+    learning_rate : float, the highest of the one-cycle rate
+    weight_decay : float, of AdamW; 0 for none
+    augment : bool, whether each image is moved at random each time that it is trained on
+    views : int, average predictions over so many slightly moved copies; 1 is the image alone
+    graph_share : float, weight of the neighbour graph in predictions, from 0 to 1
     random_state : int, optional
         Seeds training: the same bits again on one machine with as many torch threads. None draws a
         fresh seed.
 
     Attributes
     ----------
-    network_ : torch.nn.Module
-        The trained network.
-    graph_ : LabelSpreadingStudent
-        The fitted graph; its `spread_` is what the network learned from.
-    preprocess_ : transformer or None
-        `preprocess`, fitted on the public inputs.
-    mean_, scale_ : float
-        By which all pixels are standardised.
-    n_features_in_, n_classes_ : int
-        Numbers in an input, and classes in a posterior.
-    features_ : transformer or None
-        `features`, fitted on the public inputs.
-
-    Notes
-    -----
-    Three strided convolutions, AdamW with a one-cycle rate, a random turn, scale, shear and shift
-    of each image each time. The target of an image is the posterior that was spread to it. It needs
-    `tacit[torch]`.
+    network_ : torch.nn.Module, the trained network
+    graph_ : LabelSpreadingStudent, the fitted graph; its `spread_` is what the network learned from
+    preprocess_ : transformer or None, `preprocess`, fitted on the public inputs
+    mean_, scale_ : float, by which all pixels are standardised
     """
 
     image_shape: tuple[int, ...] = (28, 28)
@@ -136,19 +106,16 @@ class CNNStudent(BaseStudent):
 
     @classmethod
     def for_data(cls, data: Any, settings: Mapping[str, Any]) -> Self:
-        """Return the student that its word in run.toml stands for.
+        """Return the student of this name in run.toml.
 
         Parameters
         ----------
-        data : Dataset
-            Whose public kind is read: columns, the shape of images.
-        settings : mapping
-            The other settings of the method.
+        data : Dataset, of which only public facts are read: columns, the shape of images
+        settings : mapping, the other settings of the method
 
         Returns
         -------
-        CNNStudent
-            Of images of that shape; other data are refused.
+        CNNStudent, of images of that shape; other data are refused
         """
         if data.image_shape is None:
             raise InvalidArgument("Expected images for student = 'cnn'.")
@@ -178,7 +145,7 @@ class CNNStudent(BaseStudent):
         )
 
     def _pixels(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Return what the network sees of the inputs."""
+        """Return the network's input for these inputs."""
         if self.preprocess_ is None:
             return inputs
         pixels = flat_rows(preprocess=self.preprocess_.transform(inputs))
@@ -226,10 +193,7 @@ class CNNStudent(BaseStudent):
         return (1 - self.graph_share) * normalised(scores) + self.graph_share * near
 
     def _moves(self) -> list[Tensor]:
-        """Return the moves of all views but the image itself: the same six numbers for all images.
-
-        Predictions do not depend on their company.
-        """
+        """Return the moves of all views but the first: the same for all images in a batch."""
         generator = torch.Generator().manual_seed(0)
         count = at_least(1, views=self.views) - 1
         return [_VIEW * (torch.rand(6, 1, generator=generator) * 2 - 1) for _ in range(count)]
@@ -239,13 +203,11 @@ class CNNStudent(BaseStudent):
 
         Parameters
         ----------
-        X : array of shape (inputs, features)
-            Images, in the form of `X_public`.
+        X : array of shape (inputs, features), images, in the form of `X_public`
 
         Returns
         -------
-        array of shape (inputs, hidden numbers)
-            What the network's last layer is given.
+        array of shape (inputs, hidden units)
         """
         check_is_fitted(self, "network_")
         images = self._images(flat_rows(X=X))
@@ -269,60 +231,40 @@ class CNNStudent(BaseStudent):
 class VATStudent(BaseStudent):
     """Train a small network on the released posteriors, smooth around all public inputs.
 
+        loss = cross entropy(queries) + smoothness * KL(p(x) || p(x + r_adv))
+               + entropy * H(p(x)) + balance * KL(q || mean p(x))
+
+    over public inputs x, where r_adv has length `radius` times the median distance between nearest
+    public inputs, in the direction that changes p most (one power iteration), and q is the mean of
+    the releases: without it, noisy labels let one class win all. It needs `tacit[torch]`.
+    Source: Miyato, Maeda, Koyama and Ishii (2018), the student of PATE 2018.
+
     Parameters
     ----------
-    features : transformer, optional
-        A public transformer; the network is then a perceptron on what it returns.
+    features : transformer, optional, public; the network is then a perceptron on what it returns
     image_shape : tuple of int, optional
         (height, width[, channels]): a convolutional network on the images themselves; `features` is
         then not used.
-    radius : float
-        Length of the adversarial step, in median distances between nearest public inputs.
-    smoothness : float
-        Weight of the change of p under the adversarial step; 0 leaves the term out.
-    entropy : float
-        Weight of the entropy of p on public inputs; 0 leaves the term out.
-    balance : float
-        Weight of the gap between mean prediction and mean release; 0 leaves the term out.
-    steps : int
-        How many steps training takes.
-    batch_size : int
-        Public inputs in a step, at least 2; half as many answered queries join them.
-    learning_rate : float
-        The highest of the one-cycle rate.
-    weight_decay : float
-        Of AdamW; 0 for none.
+    radius : float, length of r_adv, in median distances between nearest public inputs
+    smoothness : float, weight of the change of p under the adversarial step; 0 leaves the term out
+    entropy : float, weight of the entropy of p on public inputs; 0 leaves the term out
+    balance : float, weight of the gap between mean prediction and mean release; 0 leaves it out
+    steps : int, of training
+    batch_size : int, public inputs in a step, at least 2; half as many answered queries join them
+    learning_rate : float, the highest of the one-cycle rate
+    weight_decay : float, of AdamW; 0 for none
     random_state : int, optional
         Seeds training: the same bits again on one machine with as many torch threads. None draws a
         fresh seed.
 
     Attributes
     ----------
-    network_ : torch.nn.Module
-        The trained network.
+    network_ : torch.nn.Module, the trained network
     classes_seen_ : array of int
         The network chooses among the classes that are the most probable in some release, lest a
         cluster without labels become a class of its own.
-    mean_, scale_ : array
-        By which features, or all pixels, are standardised.
-    reach_ : float
-        Length of the adversarial step, in standardised units.
-    n_features_in_, n_classes_ : int
-        Numbers in an input, and classes in a posterior.
-    features_ : transformer or None
-        `features`, fitted on the public inputs.
-
-    Notes
-    -----
-    loss = cross entropy(queries) + smoothness * KL(p(x) || p(x + r_adv)) + entropy * H(p(x))
-    + balance * KL(q || mean p(x)) over public inputs x, where r_adv has length `radius` times the
-    median distance between nearest public inputs, in the direction that changes p most (one power
-    iteration), and q is the mean of the releases: without it, noisy labels let one class win all.
-    It needs `tacit[torch]`.
-
-    References
-    ----------
-    Virtual adversarial training: Miyato, Maeda, Koyama and Ishii (2018).
+    mean_, scale_ : array, by which features, or all pixels, are standardised
+    reach_ : float, length of the adversarial step, in standardised units
     """
 
     _saved = ("mean", "scale")
@@ -354,7 +296,7 @@ class VATStudent(BaseStudent):
         self.network_ = self._train(inputs, lesson)
 
     def _shown(self, inputs: NDArray[Any]) -> NDArray[Any]:
-        """Return what the network sees of the inputs."""
+        """Return the network's input for these inputs."""
         return self._view(inputs) if self.image_shape is None else inputs
 
     def _scaling(self, view: NDArray[Any]) -> tuple[Floats, Floats]:
@@ -436,7 +378,7 @@ class VATStudent(BaseStudent):
 def _adversarial(
     network: Module, inputs: Tensor, belief: Tensor, reach: float, generator: Generator
 ) -> Tensor:
-    """Return the step of length `reach` that changes the belief most, by one power iteration."""
+    """Return the step of length `reach` that changes p most, by one power iteration."""
     guess = _unit(torch.randn(inputs.shape, generator=generator))
     probe = (_PROBE * reach * guess).requires_grad_()
     (gradient,) = torch.autograd.grad(_divergence(belief, network(inputs + probe)), probe)
@@ -449,13 +391,13 @@ def _unit(steps: Tensor) -> Tensor:
 
 
 def _divergence(belief: Tensor, scores: Tensor) -> Tensor:
-    """Return the mean of KL(belief || softmax(scores))."""
+    """Return the mean of KL(p || softmax(scores))."""
     return (belief.exp() * (belief - scores.log_softmax(dim=1))).sum(dim=1).mean()
 
 
 @contextmanager
 def _still_statistics(network: Module) -> Iterator[None]:
-    """Keep adversarial inputs out of the running statistics of batch normalisation."""
+    """Exclude adversarial inputs from the running statistics of batch normalisation."""
     layers: list[Any] = [layer for layer in network.modules() if hasattr(layer, "momentum")]
     before = [layer.momentum for layer in layers]
     for layer in layers:
@@ -483,10 +425,7 @@ def image_planes(image_shape: Any, n_features: int) -> tuple[int, int, int]:
 def convolutional(
     image: tuple[int, int, int], n_classes: int, widths: Sequence[int] = CHANNELS
 ) -> Module:
-    """Make three strided convolutions with batch normalisation, and a linear head.
-
-    Strides instead of pooling: most of the work happens on few pixels.
-    """
+    """Make three strided convolutions with batch normalisation, and a linear head."""
     nn, layers, (channels, height, width) = torch.nn, [], image
     for out, kernel in zip(widths, _KERNELS, strict=True):
         layers += [
@@ -518,7 +457,7 @@ def _images_of(inputs: NDArray[Any], image_shape: Any, mean: float, scale: float
 
 
 def moved(images: Tensor, moves: Tensor) -> Tensor:
-    """Turn, scale, shear and shift images: each by six numbers in [-1, 1], of the largest move."""
+    """Turn, scale, shear and shift images by six numbers in [-1, 1], of the largest move, each."""
     turn = moves[0] * _TURN
     across, down = torch.exp(moves[1] * _SCALE), torch.exp(moves[2] * _SCALE)
     cos, sin, shear = torch.cos(turn), torch.sin(turn), moves[3] * _SHEAR

@@ -1,9 +1,8 @@
 """Networks as plain data, and students whose weights were learned elsewhere, in noisy steps.
 
 A chain of known layers is described by names and numbers, so that it can be saved without pickle.
-`NetworkStudent` and `ReconstructionStudent` do not learn: they hold public weights, the public
-centre and scale of their inputs, and the public features. Public inputs and releases only: nothing
-private ever enters this floor.
+`NetworkStudent` and `ReconstructionStudent` do not learn: they hold public weights, centre, scale
+and features. Nothing private enters.
 """
 
 from __future__ import annotations
@@ -90,12 +89,7 @@ def part_of(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArra
 
 
 def describe_layers(module: Module) -> Layers | None:
-    """Return a chain of known layers as plain data, or None where a module is something else.
-
-    >>> from torch import nn
-    >>> describe_layers(nn.Sequential(nn.Linear(2, 3), nn.Tanh()))
-    (('Linear', ('in_features', 2), ('out_features', 3), ('bias', True)), ('Tanh',))
-    """
+    """Return a chain of known layers as plain data, or None where a module is something else."""
     nn = torch.nn
     if type(module) is not nn.Sequential:
         return None
@@ -118,14 +112,7 @@ def _plain(value: Any) -> Any:
 
 
 def build_layers(layers: Any) -> Module:
-    """Make the network that `describe_layers` described; its weights are still to be set.
-
-    >>> build_layers([["Linear", ["in_features", 2], ["out_features", 3]], ["ReLU"]])
-    Sequential(
-      (0): Linear(in_features=2, out_features=3, bias=True)
-      (1): ReLU()
-    )
-    """
+    """Make the network that `describe_layers` described; its weights are still to be set."""
     nn = torch.nn
     made = []
     for name, *pairs in layers:
@@ -136,11 +123,7 @@ def build_layers(layers: Any) -> Module:
 
 
 def perceptron(widths: Sequence[int], activation: str) -> Layers:
-    """Describe linear layers of these widths with an activation between them.
-
-    >>> [layer[0] for layer in perceptron((4, 3, 2), "tanh")]
-    ['Linear', 'Tanh', 'Linear']
-    """
+    """Describe linear layers of these widths with an activation between them."""
     names = {"tanh": "Tanh", "relu": "ReLU", "softplus": "Softplus"}
     layers: list[tuple[Any, ...]] = []
     for before, after in pairwise(widths):
@@ -150,7 +133,7 @@ def perceptron(widths: Sequence[int], activation: str) -> Layers:
 
 
 class _Trained(PublicLearner):
-    """What both kinds share: a network, and inputs that are centred and scaled."""
+    """Base of both: a network, and inputs that are centred and scaled."""
 
     _saved = ("centre", "scale")
     layers: Any
@@ -166,27 +149,10 @@ class _Trained(PublicLearner):
         centre: ArrayLike = 0.0,
         scale: float = 1.0,
     ) -> Self:
-        """Take a network that was trained elsewhere, and the fitted features of its inputs.
+        """Take a network with public weights, and the fitted transform of its inputs.
 
-        Parameters
-        ----------
-        network : torch.nn.Module
-            With public weights: whoever trained it has paid for them.
-        n_features : int
-            Numbers in an input, before `features`.
-        outputs : int
-            How many classes, or numbers, it says of an input.
-        features : transformer, optional
-            Already fitted, on public inputs; None gives the network the inputs as they are.
-        centre : float or array
-            Public; taken off the features first.
-        scale : float
-            Public, above 0; the centred features are divided by it.
-
-        Returns
-        -------
-        Self
-            The student, ready to predict.
+        `n_features` counts an input before `features`, which were fitted on public inputs; the
+        network gets (features - centre) / scale.
         """
         setattr(self, self._count_name, outputs)
         self.n_features_in_, self.features_ = n_features, features
@@ -223,35 +189,18 @@ class _Trained(PublicLearner):
 class NetworkStudent(_Trained, BaseStudent):
     """A network of classes, trained elsewhere; probabilities are its softmax.
 
+    It does not learn: `fit` refuses, and `told` sets public weights. It needs `tacit[torch]`.
+
     Parameters
     ----------
     layers : tuple, optional
         Its layers as plain data (`describe_layers`); None for one that cannot be saved.
-    features : transformer, optional
-        The public transformer of the inputs; the fitted one comes by `told`.
+    features : transformer, optional, public, of the inputs; `told` sets the fitted one
 
     Attributes
     ----------
     network_ : torch.nn.Module
-        The network.
-    centre_, scale_ : array, float
-        By which features are centred and scaled before the network sees them.
-    n_features_in_, n_classes_ : int
-        Numbers in an input, and classes in a prediction.
-    features_ : transformer or None
-        The fitted public transformer.
-
-    Notes
-    -----
-    It does not learn: `fit` refuses, and `told` brings public weights. It needs `tacit[torch]`.
-
-    Examples
-    --------
-    >>> from tacit.students import build_layers, perceptron
-    >>> layers = perceptron((2, 3), "tanh")
-    >>> student = NetworkStudent(layers).told(build_layers(layers), n_features=2, outputs=3)
-    >>> student.predict_proba([[0.0, 1.0]]).shape
-    (1, 3)
+    centre_, scale_ : array, float, applied to features before the network
     """
 
     layers: Any = None
@@ -266,31 +215,22 @@ class NetworkStudent(_Trained, BaseStudent):
 
 @dataclass(eq=False, repr=False)
 class ReconstructionStudent(_Trained):
-    """A network that gives back its input, trained elsewhere: `predict` returns reconstructions.
+    """An autoencoder, trained elsewhere: `predict` returns reconstructions.
+
+    It does not learn: `fit` refuses, and `told` sets public weights. It needs `tacit[torch]`.
 
     Parameters
     ----------
     layers : tuple, optional
         Its layers as plain data (`describe_layers`); None for one that cannot be saved.
-    features : transformer, optional
-        The public transformer of the inputs; the fitted one comes by `told`.
-    bottleneck : int
-        How many of the layers encode; `encode` returns their output.
+    features : transformer, optional, public, of the inputs; `told` sets the fitted one
+    bottleneck : int, how many of the layers encode; `encode` returns their output
 
     Attributes
     ----------
-    network_ : torch.nn.Module
-        The network: layers that encode, then layers that decode.
-    centre_, scale_ : array, float
-        By which features are centred and scaled before the network sees them.
-    n_features_in_, n_outputs_ : int
-        Numbers in an input, and in a reconstruction.
-    features_ : transformer or None
-        The fitted public transformer.
-
-    Notes
-    -----
-    It does not learn: `fit` refuses, and `told` brings public weights. It needs `tacit[torch]`.
+    network_ : torch.nn.Module, layers that encode, then layers that decode
+    centre_, scale_ : array, float, applied to features before the network
+    n_outputs_ : int, numbers in a reconstruction
     """
 
     _count_name: ClassVar[str] = "n_outputs_"
@@ -300,52 +240,41 @@ class ReconstructionStudent(_Trained):
     bottleneck: int = 0
 
     def fit(self, X_public: ArrayLike) -> Self:
-        """Refuse: the weights are learned in noisy steps, elsewhere, and come by `told`.
+        """Refuse: the weights are learned in noisy steps, elsewhere, and set by `told`.
 
         Parameters
         ----------
-        X_public : array of shape (inputs, features)
-            Not looked at.
+        X_public : array of shape (inputs, features), not used
 
         Returns
         -------
-        ReconstructionStudent
-            Never: it always raises.
-
-        Raises
-        ------
-        InvalidArgument
-            Always.
+        ReconstructionStudent, never: it always raises `InvalidArgument`
         """
         raise _learned_elsewhere()
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return reconstructions (inputs, numbers), in the units of the inputs.
+        """Return reconstructions, in the units of the inputs, or of `features` where there are any.
 
         Parameters
         ----------
         X : array of shape (inputs, features)
-            What to encode and decode again.
 
         Returns
         -------
         array of shape (inputs, numbers)
-            What the network gives back; where there are `features`, in their space.
         """
         return self._said(slice(None), X) * self.scale_ + self.centre_
 
     def encode(self, X: ArrayLike) -> Floats:
-        """Return codes (inputs, length): what the narrowest layer says.
+        """Return codes: the output of the first `bottleneck` layers.
 
         Parameters
         ----------
         X : array of shape (inputs, features)
-            What to encode.
 
         Returns
         -------
         array of shape (inputs, length)
-            The output of the first `bottleneck` layers.
         """
         return self._said(slice(self.bottleneck), X)
 
@@ -354,13 +283,11 @@ class ReconstructionStudent(_Trained):
 
         Parameters
         ----------
-        codes : array of shape (inputs, length)
-            What `encode` returned, or any other point of that space.
+        codes : array of shape (inputs, length), from `encode`, or any other point of that space
 
         Returns
         -------
-        array of shape (inputs, numbers)
-            In the units of `predict`.
+        array of shape (inputs, numbers), in the units of `predict`
         """
         values = self._outputs(slice(self.bottleneck, None), self._cast(finite_array(codes=codes)))
         return np.asarray(values * self.scale_ + self.centre_)

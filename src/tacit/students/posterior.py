@@ -1,21 +1,14 @@
-"""What a release tells about the labels: a posterior over classes, not a raw count.
+"""Posterior over classes from a release: post-processing, free of charge.
 
-The model. A query has one right class, uniform a priori over the C classes, and an agreement `a`,
-uniform over [1/C, 1] a priori: each of K teachers independently votes the right class with
-probability a, and each other class with probability b = (1 - a)/(C - 1). "Right" is what the
-teachers as a body prefer: an error that most of them share cannot be seen in any release.
-The mechanism adds its noise. Counts are treated as Gaussian: mean K p, variance K p (1 - p).
-A *label* is then right with probability r = E_a[P(argmax is right | a)], and all other classes
-share 1 - r; a check that was passed first reweighs `a` by its chance of passing. A *noisy
-histogram* R gives P(class | R) ∝ sum_a w(a) N(R; counts of class at a), where the distribution w of
-agreements is estimated from the released histograms together (empirical Bayes by EM). A hundred
-very noisy histograms leave w uncertain; the posterior then errs towards less confidence. With the
-variance s^2 of the rounded noise, P(class c | R) is proportional to sum_a w(a) prod_j N(R_j; K p_j,
-s^2 + K p_j (1 - p_j)), where p_c = a and p_j = b elsewhere: for one agreement a softmax of a
-quadratic in R_c, nearly softmax(K (a - b) R / s^2).
+Model: one right class, uniform over C, and an agreement a, uniform over [1/C, 1]; each of K
+teachers independently votes it with probability a, each other class with b = (1 - a)/(C - 1).
+Counts are Gaussian: mean K p, variance K p (1 - p). An error that most teachers share is invisible.
 
-Public inputs and releases only: nothing private ever enters this floor, so all of this is
-post-processing and costs no privacy.
+A *label* is right with probability r = E_a[P(argmax is right | a)], other classes share 1 - r; a
+passed check reweighs a by its chance of passing. For a *noisy histogram* R with noise variance s^2,
+P(class c | R) is proportional to sum_a w(a) prod_j N(R_j; K p_j, s^2 + K p_j (1 - p_j)), p_c = a,
+p_j = b elsewhere; w is fitted to all released histograms (empirical Bayes by EM). Where a hundred
+very noisy histograms leave w uncertain, the posterior errs towards less confidence.
 """
 
 from __future__ import annotations
@@ -36,32 +29,25 @@ _NODES = 12  # Gauss-Hermite nodes for the spread of one count
 def label_posterior(
     release: Release, *, n_classes: int, n_teachers: int, agreement: float | None = None
 ) -> Floats:
-    """Return P(class | release) for each query, `(queries, classes)`; each row sums to 1.
+    """Return P(class | release) for each query; each row sums to 1.
+
+    Labels: r for the released class, (1 - r)/(C - 1) for the others. Histograms: softmax decoding
+    with the noise level. An Interactive-GNMax label may be the teachers' or the student's, so it
+    counts at the lower of r and the student's `confidence`. Source: `tacit.students.posterior`.
 
     Parameters
     ----------
     release : Release
         Of a mechanism that counts votes: labels, or noisy histograms with Gaussian noise.
-    n_classes : int
-        How many classes there are, at least 2; public.
-    n_teachers : int
-        How many teachers (or neighbours) vote on a query; public.
+    n_classes : int, at least 2; public
+    n_teachers : int, how many teachers (or neighbours) vote on a query; public
     agreement : float, optional
         Share of the teachers that vote the right class, from 1/n_classes to 1, where it is publicly
         known. None gives it a uniform prior.
 
     Returns
     -------
-    array of shape (queries, classes)
-        Public, as the release is. An unanswered row (-1) is uniform: `answer_weights` gives it
-        weight 0.
-
-    Notes
-    -----
-    Labels: r for the released class, (1 - r)/(C - 1) for the others, where r is what the noise
-    allows. Histograms: softmax decoding with the noise level. Of an Interactive-GNMax label nobody
-    can tell whether teachers or student gave it, so it counts at the lower of r and the student's
-    `confidence`. Source: the model in the docstring of `tacit.students.posterior`.
+    array of shape (queries, classes), public; an unanswered row (-1) is uniform, of weight 0
 
     Examples
     --------
@@ -90,17 +76,15 @@ def label_posterior(
 
 
 def answer_weights(posterior: ArrayLike) -> Floats:
-    """Return how much each row says, (C max_c p_c - 1)/(C - 1): 1 if certain, 0 if uniform.
+    """Return each row's weight, (C max_c p_c - 1)/(C - 1): 1 if certain, 0 if uniform.
 
     Parameters
     ----------
-    posterior : array of shape (queries, classes)
-        Rows that sum to 1.
+    posterior : array of shape (queries, classes), rows that sum to 1
 
     Returns
     -------
     array of shape (queries,)
-        Weights from 0 to 1.
 
     Examples
     --------
@@ -123,7 +107,7 @@ def _from_labels(labels: NDArray[np.int64], n_classes: int, right: float) -> Flo
 
 
 def _chance_right(reading: VoteReading, n_classes: int, n_teachers: int, grid: Agreements) -> float:
-    """P(the released label is right), over the agreements that such a label leaves possible."""
+    """P(the released label is right), over the agreements that are possible after it."""
     chances = _right_given_agreement(reading, n_classes, n_teachers, grid)
     weights = grid.weights
     if reading.check is not None:
@@ -201,7 +185,7 @@ def _decode_histograms(values: Floats, sigma: float, n_teachers: int, grid: Agre
 
 
 class _Model:
-    """What one agreement says of a histogram: log N(R; class c) = base(R) + quadratic(R_c)."""
+    """The likelihood of one agreement: log N(R; class c) = base(R) + quadratic(R_c)."""
 
     def __init__(
         self, n_classes: int, sigma: float, n_teachers: int, right: float, wrong: float
@@ -217,7 +201,7 @@ class _Model:
         self.theirs, self.their_variance, self.n_classes = theirs, their_variance, n_classes
 
     def base(self, values: Floats) -> Floats:
-        """Return sum_j log N(R_j; as a wrong class), up to what no agreement changes."""
+        """Return sum_j log N(R_j; as a wrong class), without terms that no agreement changes."""
         gaps = values - self.theirs
         squares = np.einsum("ij,ij->i", gaps, gaps)
         spread = self.n_classes * np.log(self.their_variance)
@@ -246,10 +230,7 @@ def _log_evidence(values: Floats, models: list[_Model]) -> Floats:
 
 
 def _fitted_weights(likelihood: Floats, prior: Floats) -> Floats:
-    """Return the weights of the agreements under which these releases are most likely, by EM.
-
-    The prior counts as one release, so that a handful of them cannot rule an agreement out.
-    """
+    """Return the most likely weights of the agreements, by EM; the prior counts as one release."""
     weights = prior
     for _ in range(_ROUNDS):
         shares = likelihood * weights

@@ -1,8 +1,7 @@
-"""Which public inputs to ask about: medoids, a random sample, or rows that the caller names.
+"""Which public inputs to query: medoids, a random sample, or rows that the caller names.
 
-Asking about the medoids of the public inputs and spreading the answers over their neighbours is
-the largest single lever on what a privacy budget buys. The choice sees public inputs only: nothing
-private ever enters this floor, and so the choice costs nothing.
+Medoids, with answers spread over their neighbours, gain most from a privacy budget. The choice uses
+public inputs only and costs nothing.
 """
 
 from __future__ import annotations
@@ -34,27 +33,22 @@ def choose_queries(
     ----------
     X_public_features : array of shape (inputs, features)
         Public inputs, in the space in which distances mean something.
-    n : int or None
-        How many rows, at most as many as there are inputs; None where `strategy` names them.
+    n : int or None, how many rows, at most all inputs; None where `strategy` names them
     strategy : str or array of int
         "medoids": the rows nearest to the n centres of k-means, those of the largest clusters first
         (a cap on the answers then loses the least). "random": a uniform sample without
         replacement. An array: these very rows; n is then None or their number.
-    random_state : int, optional
-        Seeds k-means or the sample; None draws a fresh seed.
+    random_state : int, optional, seeds k-means or the sample; None draws a fresh seed
 
     Returns
     -------
-    array of int of shape (n,)
-        Row numbers, in the order in which they are to be asked.
+    array of int of shape (n,), row numbers, in the order of the queries
 
     Examples
     --------
     >>> blobs = [[9.0], [9.1], [9.2], [0.0], [0.1], [0.2], [0.1]]
     >>> choose_queries(blobs, 2).tolist()
     [4, 1]
-    >>> choose_queries(blobs, None, strategy=[4, 0]).tolist()
-    [4, 0]
     """
     rows = flat_rows(X_public_features=X_public_features)
     if not isinstance(strategy, str):

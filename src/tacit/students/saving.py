@@ -1,13 +1,9 @@
 """Students to a file and back, without pickle in either direction.
 
-A file is a zip of a JSON manifest, plain arrays and, maybe, skops blobs. Members are stored
-uncompressed, so that no small file can unfold into a large one; each is named in the manifest with
-its SHA-256. That detects damage, not malice: whoever can rewrite the file can rewrite the hashes.
-What tacit knows (its own students and features) is saved as names, parameters and arrays, and only
-classes of these packages are ever looked up on loading. What it does not know, a scikit-learn
-classifier or transformer, goes through skops (`tacit[export]`), which loads no type that is not
-trusted. Public inputs and releases only: nothing private ever enters this floor, so nothing private
-can be in the file.
+A zip of a JSON manifest, plain arrays and, maybe, skops blobs, uncompressed, each with its SHA-256.
+The hashes detect damage, not malice. Tacit's own students and features are names, parameters and
+arrays, and only these packages' classes are looked up; other scikit-learn objects go through skops
+(`tacit[export]`), which loads trusted types only. Nothing private can be in the file.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ _OTHERS = (
 def save_student(
     student: PublicLearner, path: PathLike, *, extra: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a fitted student to one file; `extra` is public plain data to keep with it."""
+    """Write a fitted student to one file; `extra` is public plain data to store with it."""
     name, labels = type(student).__name__, getattr(student, "classes_", None)
     known = {} if labels is None else {"classes": labels.tolist()}
     if name not in _places():
@@ -84,7 +80,6 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     Parameters
     ----------
     path : path
-        The file.
     trusted : iterable of str
         Further types that skops may load in a saved scikit-learn estimator; look at them first (the
         error lists them).
@@ -92,10 +87,9 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
     Returns
     -------
     student
-        Of the class that was saved. A student of classes predicts the labels that were saved with
-        it, as an estimator or a run does (`extra["classes"]`, one for each class): they are its
-        `classes_`. Where none were, `classes_` is None and it predicts their places,
-        0 .. classes - 1. Other students predict numbers.
+        Of the class that was saved. A student of classes predicts its saved labels
+        (`extra["classes"]`), its `classes_`; without them `classes_` is None and it predicts
+        indices.
 
     Examples
     --------
@@ -126,7 +120,7 @@ def load_student(path: PathLike, *, trusted: Iterable[str] = ()) -> Any:
 
 
 def _learned_arrays(key: str, fitted: Any) -> dict[str, NDArray[Any]]:
-    """Return what tacit's own features have learned from public rows, by places in a file."""
+    """Return what tacit's own features have learned from public rows, by names in a file."""
     return {
         f"{key}.{place}.{name}": array
         for place, step in _learning_steps(fitted)
@@ -135,7 +129,7 @@ def _learned_arrays(key: str, fitted: Any) -> dict[str, NDArray[Any]]:
 
 
 def _taken_up(key: str, fitted: Any, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Give features what they had learned; return what is left for the student."""
+    """Restore what features had learned; return what is left for the student."""
     left = dict(arrays)
     for place, step in _learning_steps(fitted):
         start = f"{key}.{place}."
@@ -161,7 +155,7 @@ def _labels(extra: Any, n_classes: int) -> NDArray[Any] | None:
 
 
 def _score_map(plain: Any, n_classes: int) -> ScoreMap | None:
-    """Return the map that was saved with a student, if one was; it must have its classes."""
+    """Return the saved map, if any; it must have the student's classes."""
     found = None if plain is None else ScoreMap.from_dict(plain)
     if found is not None and len(found.shift) != n_classes:
         raise ValueError
@@ -174,12 +168,10 @@ def saved_extra(path: PathLike) -> dict[str, Any]:
     Parameters
     ----------
     path : path
-        The file.
 
     Returns
     -------
-    dict
-        Plain public data, by the names under which it was saved.
+    dict, plain public data
     """
     extra = read_container(path)[0].get("extra")
     if not isinstance(extra, dict):
@@ -188,7 +180,7 @@ def saved_extra(path: PathLike) -> dict[str, Any]:
 
 
 def _places() -> dict[str, str]:
-    """Return where each student stands, by the name of its class."""
+    """Return the place (module:class) of each student, by the name of its class."""
     return {place.partition(":")[2]: place for place in (*STUDENTS.values(), *_OTHERS)}
 
 
@@ -277,7 +269,7 @@ def write_container(
     arrays: Mapping[str, NDArray[Any]],
     blobs: Mapping[str, bytes],
 ) -> None:
-    """Write manifest, arrays and blobs as one file, whole or not at all."""
+    """Write manifest, arrays and blobs as one file, atomically."""
     members = {f"{name}.npy": _npy(array) for name, array in arrays.items()} | dict(blobs)
     hashes = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
     described = {"format": FORMAT, "version": _PLAIN_VERSION, **manifest, "members": hashes}
@@ -297,7 +289,7 @@ def write_container(
 def read_container(
     path: PathLike,
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, bytes]]:
-    """Read back what `write_container` wrote; anything else is refused in one line."""
+    """Read what `write_container` wrote; anything else is refused in one line."""
     try:
         manifest, members = _members(Path(path))
         arrays = {
@@ -316,7 +308,7 @@ def read_container(
 
 
 def damaged(path: PathLike) -> InvalidArgument:
-    """Make the error for a file that is not, or no longer, a saved student."""
+    """Return the error for a file that is not, or no longer, a saved student."""
     return InvalidArgument(
         f"Expected {str(path)!r} to be a saved student; it is damaged, cut short or another file."
     )

@@ -1,11 +1,9 @@
-"""Probabilities that mean what they say: a map of two numbers, fitted to a released table.
+"""Calibrated probabilities: a map of two numbers, fitted to a released table.
 
-A student ranks inputs well and may still be far too sure, or not sure enough. The map
-p' = softmax(slope log p + shift) leaves the order of the classes of two alone (slope above 0) and
-moves how sure the student is; with two classes it is Platt's. It is fitted to a noisy table, public
-by then, of how many records of each outcome have a score in each bin. With two classes the outcome
-is the class and the score its log-odds; with more it is whether the likeliest class is right, and
-the score the log-odds of that class (docs/theory/calibration.md).
+p' = softmax(slope log p + shift), for two classes Platt's. It is fitted to a noisy, public table of
+how many records of each outcome have a score in each bin. With two classes the outcome is the class
+and the score its log-odds; with more, whether the likeliest class is right, and that class's
+log-odds (docs/theory/calibration.md).
 """
 
 from __future__ import annotations
@@ -23,34 +21,31 @@ from tacit.errors import InvalidArgument
 SCORE_BINS = 12
 """Bins of the table: two numbers are fitted to it, and each bin has the same noise."""
 _SMALLEST = 1e-12
-"""What a probability counts as at least where no public inputs tell it."""
+"""Least value of a probability where there are no public inputs."""
 _LEAST = 1e-300
 """Below, a logarithm would not be finite."""
 _TIED = 0.01
 """Share of the public probabilities above 0 that count as the smallest of the others."""
 _FARTHEST = 4.0
 """Where there are no public inputs to score, log-odds sinh(u) are as likely for all |u| up to this:
-fine about 0, and still cut at 15, where networks that clipped gradients taught may be."""
+fine about 0, and still cut at 15, where networks trained by clipped gradients may be."""
 _DIGITS = 4
 """Edges are rounded: the last bits of a student depend on how many threads there are."""
 _SLOPE_SPREAD, _SHIFT_SPREAD = 1.0, 2.0
 """How far log slope and shift are from 0 before anything is known: deviations of a prior."""
 _ROUNDS = 4
-"""How often variances are taken anew at what was fitted."""
+"""How often variances are recomputed at the fitted map."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreMap:
-    """From a student's probabilities to better ones: softmax(slope log p + shift).
+    """From a student's probabilities to calibrated ones: softmax(slope log p + shift).
 
     Parameters
     ----------
-    slope : float
-        Above 0: more than 1 makes the student surer, less makes it more modest.
-    shift : array of shape (classes,)
-        Added to the logarithm of each class; for a class that is more frequent than it seems.
-    floor : float
-        What a probability counts as at least: students that say 0 do not mean never.
+    slope : float, above 0: more than 1 makes the student surer, less makes it less sure
+    shift : array of shape (classes,), added to the logarithm of each class
+    floor : float, the least value of a probability: students that predict 0 do not mean never
 
     Examples
     --------
@@ -70,18 +65,7 @@ class ScoreMap:
         object.__setattr__(self, "shift", shift)
 
     def __call__(self, probabilities: ArrayLike) -> Floats:
-        """Return probabilities `(inputs, classes)` of which each row adds up to 1 again.
-
-        Parameters
-        ----------
-        probabilities : array of shape (inputs, classes)
-            A student's.
-
-        Returns
-        -------
-        array of shape (inputs, classes)
-            Each row depends on its own alone.
-        """
+        """Return calibrated probabilities; each row depends on its own alone and sums to 1."""
         scores = self.slope * _logs(probabilities, self.floor) + self.shift
         grown = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(grown / grown.sum(axis=1, keepdims=True))
@@ -95,44 +79,33 @@ class ScoreMap:
         return f"log-odds times {self.slope:.2f}{moved}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as plain data.
+        """Return `slope`, `shift` and `floor` as plain data.
 
         Returns
         -------
         dict
-            `slope`, `shift` and `floor`.
         """
         return {"slope": self.slope, "shift": self.shift.tolist(), "floor": self.floor}
 
     @classmethod
     def from_dict(cls, plain: Any) -> Self:
-        """Make it of what `as_dict` returned.
+        """Read what `as_dict` returned.
 
         Parameters
         ----------
         plain : dict
-            `slope`, `shift` and `floor`.
 
         Returns
         -------
-        ScoreMap
-            The same, to the last bit.
+        ScoreMap, the same bits
         """
         return cls(plain["slope"], plain["shift"], plain["floor"])
 
 
 def scores_of(probabilities: ArrayLike) -> Floats:
-    """Return what is binned: log-odds of the second of two classes, or of the likeliest of more.
+    """Return the log-odds of the second of two classes, or of the likeliest of more; NaN stays.
 
-    Parameters
-    ----------
-    probabilities : array of shape (inputs, classes)
-        A student's; of records they are secret, and so is what is returned.
-
-    Returns
-    -------
-    array of shape (inputs,)
-        NaN where a probability is.
+    Secret where the probabilities are of records.
     """
     rows = np.asarray(probabilities, dtype=np.float64)
     if rows.shape[1] > 2:
@@ -143,20 +116,7 @@ def scores_of(probabilities: ArrayLike) -> Floats:
 
 
 def outcomes_of(probabilities: ArrayLike, classes: ArrayLike) -> Floats:
-    """Return the row of the table in which a record is counted: its class, or whether it is right.
-
-    Parameters
-    ----------
-    probabilities : array of shape (records, classes)
-        A student's. Secret.
-    classes : array of int of shape (records,)
-        The records' classes. Secret.
-
-    Returns
-    -------
-    array of int64, of shape (records,)
-        0 or 1. Secret.
-    """
+    """Return the row of the table of each record: its class, or whether it is right. Secret."""
     rows, truth = np.asarray(probabilities, dtype=np.float64), np.asarray(classes)
     if rows.shape[1] == 2:
         return np.asarray(truth, dtype=np.int64)
@@ -169,12 +129,9 @@ class ScoreCheck:
 
     Parameters
     ----------
-    public : array of shape (inputs, classes)
-        A student's probabilities of public inputs.
-    edges : array of shape (at most bins - 1,)
-        Between the bins, rising.
-    floor : float
-        What a probability counts as at least.
+    public : array of shape (inputs, classes), a student's probabilities of public inputs
+    edges : array of shape (at most bins - 1,), between the bins, rising
+    floor : float, the least value of a probability
     """
 
     public: Floats
@@ -187,21 +144,12 @@ class ScoreCheck:
 
         Parameters
         ----------
-        probabilities : array of shape (inputs, classes)
-            A student's probabilities of public inputs.
-        bins : int
-            How many there shall be at the most.
+        probabilities : array of shape (inputs, classes), a student's probabilities of public inputs
+        bins : int, at most so many
 
         Returns
         -------
-        ScoreCheck
-            A function of public numbers alone.
-
-        Examples
-        --------
-        >>> p = np.linspace(0.1, 0.9, 9)
-        >>> ScoreCheck.of(np.column_stack([1 - p, p]), bins=3).edges.tolist()
-        [-0.4055, 0.8473]
+        ScoreCheck, a function of public numbers alone
         """
         public = np.asarray(probabilities, dtype=np.float64)
         scores = scores_of(public)
@@ -219,12 +167,10 @@ class ScoreCheck:
         Parameters
         ----------
         n_classes, bins : int
-            How many classes and bins.
 
         Returns
         -------
-        ScoreCheck
-            As if every score were as likely, and all but the likeliest class alike.
+        ScoreCheck, as of evenly spread scores, all but the likeliest class alike
         """
         least = -_FARTHEST if n_classes == 2 else -np.arcsinh(np.log(n_classes - 1))
         odds = np.exp(np.sinh(np.linspace(least, _FARTHEST, 50 * bins)))
@@ -235,30 +181,19 @@ class ScoreCheck:
     def fit(self, table: ArrayLike, sigma: float) -> ScoreMap:
         """Return the map under which the released outcomes are likeliest.
 
+        With h the counts of a bin and m(slope, shift) the mean mapped probability of its public
+        inputs, h_1 - m (h_0 + h_1) has mean 0 at the right map and variance sigma^2 (m^2 + (1 -
+        m)^2) + (h_0 + h_1) m (1 - m). The sum of squares in these units, with a prior about the
+        identity, is minimised. Source: docs/theory/calibration.md#the-map.
+
         Parameters
         ----------
-        table : array of shape (2, bins)
-            How many records of each outcome have a score in each bin, with noise; public.
-        sigma : float
-            Standard deviation of that noise.
+        table : array of shape (2, bins), noisy counts of each outcome by bin; public
+        sigma : float, standard deviation of that noise
 
         Returns
         -------
-        ScoreMap
-            The slope alone with several classes. Where noise hides everything, the map that
-            changes nothing.
-
-        Notes
-        -----
-        With h the counts of a bin and m(slope, shift) the mean probability that mapped public
-        inputs of that bin have, h_1 - m (h_0 + h_1) is 0 in expectation at the right map, however
-        many records there are; its variance is sigma^2 (m^2 + (1 - m)^2) + (h_0 + h_1) m (1 - m).
-        The sum of squares in these units, and of a prior about the map that changes nothing, is
-        made least.
-
-        References
-        ----------
-        docs/theory/calibration.md#the-map
+        ScoreMap, the slope alone with several classes; the identity where noise hides everything
         """
         from scipy.optimize import least_squares
 
@@ -286,7 +221,6 @@ class ScoreCheck:
         Returns
         -------
         array of int of shape (inputs,)
-            Public.
         """
         return np.asarray(np.searchsorted(self.edges, scores_of(self.public), side="right"))
 
@@ -310,25 +244,16 @@ class ScoreCheck:
 
 
 def shifted_to(probabilities: ArrayLike, shares: ArrayLike) -> ScoreMap:
-    """Return the map that moves each class until public inputs have the released shares.
+    """Return the map, of slope 1, that gives public inputs the released class shares.
 
     Parameters
     ----------
-    probabilities : array of shape (inputs, classes)
-        A student's probabilities of public inputs.
-    shares : array of shape (classes,)
-        Of the classes, as released; above 0.
+    probabilities : array of shape (inputs, classes), a student's probabilities of public inputs
+    shares : array of shape (classes,), of the classes, as released; above 0
 
     Returns
     -------
     ScoreMap
-        Of slope 1.
-
-    Examples
-    --------
-    >>> moved = shifted_to([[0.5, 0.5], [0.2, 0.8]], [0.5, 0.5])
-    >>> moved([[0.5, 0.5], [0.2, 0.8]]).mean(axis=0).round(6).tolist()
-    [0.5, 0.5]
     """
     logs, wanted = _logs(probabilities, _SMALLEST), finite_array(shares=shares)
     moved = ScoreMap(1.0, np.zeros(len(wanted)))

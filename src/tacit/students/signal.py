@@ -1,10 +1,8 @@
-"""Whether releases show that a student learned anything: by what it foretells of them.
+"""Whether releases show that a student learned anything: by its out-of-fold predictions.
 
-A student that never saw what was released of a query says a class for it (`CombinedStudent` has
-such folds). Where that has nothing to do with what was released, nothing is known to have been
-learned: a model that looks like any other, and costs as much. It is told by releases and public
-inputs alone. The other way round it proves nothing: one record or teacher votes for many inputs,
-so that its votes foretell each other whatever the labels mean.
+Where predictions made without a query's release (as in `CombinedStudent`'s folds) are unrelated to
+it, nothing is known to have been learned. From releases and public inputs alone. The converse
+proves nothing: one record or teacher votes for many inputs, so its votes predict each other.
 """
 
 from __future__ import annotations
@@ -17,16 +15,13 @@ from numpy.typing import ArrayLike
 from tacit._checks import Floats
 
 CLEAR = 2.0
-"""Deviations above nothing from which something was learned."""
+"""Deviations above 0 from which something was learned."""
 
 
 class Signal(NamedTuple):
-    """What releases tell of whether a student learned anything; public.
+    """Evidence from releases that a student learned anything; public.
 
-    Parameters
-    ----------
-    learned : float
-        By how many deviations what was foretold of queries goes with what was released of them.
+    `learned` is in standard deviations, about N(0, 1) if nothing was.
     """
 
     learned: float
@@ -57,32 +52,11 @@ class Signal(NamedTuple):
 
 
 def signal_of(told: ArrayLike, foretold: Floats | None) -> Signal:
-    """Compare what was released of queries with what was foretold without it.
+    """Compare what was released of queries with what was predicted without it.
 
-    Parameters
-    ----------
-    told : array of shape (queries, classes)
-        Noisy votes, or 1 for a released label and 0 elsewhere; public.
-    foretold : array of shape (queries, classes), optional
-        Chances that a student gives without having seen the row; None where it could not.
-
-    Returns
-    -------
-    Signal
-        Nothing learned where nothing could be foretold.
-
-    Notes
-    -----
-    With R_q a row of `told`, p_q what was foretold and its mean m, the sum of d_q = R_q . (p_q - m)
-    over the root of the sum of d_q^2 is about a standard Gaussian where R_q has nothing to do with
-    p_q, whatever the noise. (It is a little less: what is left out of a fold is missing in the
-    mean of the others.)
-
-    Examples
-    --------
-    >>> told = [[9.0, 1.0], [1.0, 9.0]] * 10
-    >>> signal_of(told, np.array([[0.9, 0.1], [0.1, 0.9]] * 10)).is_weak
-    False
+    With R_q a row of `told`, p_q the prediction and its mean m, the sum of d_q = R_q . (p_q - m)
+    over the root of the sum of d_q^2 is about a standard Gaussian (a little less) where R_q is
+    unrelated to p_q, whatever the noise. `told`: noisy votes, or released labels one-hot; public.
     """
     if foretold is None:
         return Signal(0.0)

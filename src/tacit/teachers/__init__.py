@@ -1,8 +1,7 @@
 """Private records to answers: shards, teachers, and where they are trained.
 
 Everything here is secret until a mechanism releases it. `shard_of` assigns records to teachers,
-`predict_with_teachers` trains them and returns what each answers to the public queries. Names that
-are not in `__all__` are for packages above, which bring other kinds of answers.
+`predict_with_teachers` trains them and returns their answers to the public queries.
 """
 
 from tacit.teachers.checkpoints import fingerprint as fingerprint

@@ -1,9 +1,8 @@
-"""Teachers that have finished stay finished: their answers on disk, whole or absent.
+"""Answers of finished teachers, stored on disk atomically, to resume a run.
 
-The answers are SECRET: files have mode 0600, the directory 0700. Each answer is kept with the hash
-of all that it follows from; after a change of config, records, seed or queries it is not used.
-Configs are written canonically, so that the same run in another process has the same hash.
-Functions and classes are known by name and source; code that they call is not.
+The answers are SECRET: files have mode 0600, the directory 0700. Each is stored with the hash of
+all that determines it; after a change of config, records, seed or queries it is not used. Functions
+and classes are hashed by name and source; code that they call is not.
 """
 
 from __future__ import annotations
@@ -32,17 +31,9 @@ _SECONDS = 1.0  # work that a crash of the whole run may lose; a file a teacher 
 
 
 class Checkpoints:
-    """A directory of finished teachers' answers; `found` are those of the same fingerprints.
+    """A directory of finished teachers' answers; `found` are those with the given hashes.
 
-    Without a directory nothing is kept: a run that is stopped begins anew.
-
-    >>> import tempfile
-    >>> hashes = {7: "of config, shard, seed and queries", 8: "of another shard"}
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with Checkpoints(folder, hashes) as kept:
-    ...         kept.add(7, np.array([1, 0], dtype=np.uint8))
-    ...     Checkpoints(folder, hashes).found
-    {7: array([1, 0], dtype=uint8)}
+    Without a directory nothing is stored: a run that is stopped begins anew.
     """
 
     def __init__(self, directory: PathLike | None, fingerprints: Mapping[int, str]) -> None:
@@ -57,7 +48,7 @@ class Checkpoints:
                     self.found[int(number)] = row
 
     def add(self, number: int, predictions: NDArray[Any]) -> None:
-        """Keep one teacher's answers; they are on disk within a second or at the end."""
+        """Store one teacher's answers; they are on disk within a second or at the end."""
         if self._directory is None:
             return
         self._waiting[number] = predictions
@@ -65,7 +56,7 @@ class Checkpoints:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is waiting to a new file, in one step."""
+        """Write waiting answers to a new file, atomically."""
         if self._waiting and self._directory is not None:
             numbers = sorted(self._waiting)
             hashes = [self._fingerprints[number] for number in numbers]
@@ -85,7 +76,7 @@ class Checkpoints:
 
 
 def _read(path: Path) -> tuple[Any, Any, Any]:
-    """Return a file's teachers; a file that cannot be read holds none, and they train again."""
+    """Return a file's answers; one that cannot be read has none, and its teachers train again."""
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             return archive["teachers"], archive["fingerprints"], archive["predictions"]
@@ -118,11 +109,7 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "monai")
 
 
 def fingerprint(*parts: Any) -> bytes:
-    """Hash configs and arrays, and the libraries that compute with them.
-
-    >>> fingerprint({"a": 1}, 2) == fingerprint({"a": 1}, 3)
-    False
-    """
+    """Hash configs and arrays, and the versions of the libraries that compute with them."""
     hashed = hashlib.blake2b(person=_PERSON)
     for part in (__version__, _versions(), *parts):
         for piece in canonical(part):
@@ -131,12 +118,7 @@ def fingerprint(*parts: Any) -> bytes:
 
 
 def canonical(value: Any) -> Pieces:
-    """Write a config as bytes that are equal for equal configs, in any process.
-
-    >>> b"".join(canonical({"b": 1, "a": [True, None]})) == b"".join(
-    ...     canonical({"a": [True, None], "b": 1}))
-    True
-    """
+    """Write a config as bytes that are equal for equal configs, in any process."""
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         yield _framed(f"{type(value).__name__} {value!r}".encode())
     elif isinstance(value, np.ndarray | np.generic):
@@ -175,7 +157,7 @@ def _params(value: Any) -> dict[str, Any] | None:
 
 
 def _code(value: Any) -> Pieces:
-    """Write a function or a class: its name, source, defaults and what it closes over."""
+    """Write a function or a class: its name, source, defaults and closure."""
     if isinstance(value, functools.partial):
         yield from _all("partial", [value.func, value.args, value.keywords])
         return

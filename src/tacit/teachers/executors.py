@@ -1,9 +1,8 @@
 """Where teachers are trained: in this process, in local processes, or on a Dask cluster.
 
-Training is a pure function, so that the choice changes the time and never an answer. Noise and
-ledger stay in the process that asks: no executor ever sees them. A worker that dies takes no
-teacher with it: its task is run again, and a task that kills every worker is split until the one
-teacher is found for which all are lost.
+Training is a pure function: the choice changes the time and never an answer. Noise and ledger stay
+in the calling process. The task of a dead worker is run again; one that kills every worker is split
+until the one teacher is found that causes it.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tacit.teachers.tasks import Answer, AnyJob, Task
 Finished = tuple[Task, Sequence[Answer]]
 
 ATTEMPTS = 4
-"""How often a task is begun when its worker dies; then it is taken to be the killer."""
+"""How often a task is started when its worker dies; then the task is blamed."""
 WORKER_DIED = "WorkerDied"
 """The failure of a teacher whose worker died `ATTEMPTS` times, for example out of memory."""
 
@@ -46,36 +45,30 @@ _READY = "ready"  # what a local worker says once it has its job
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs tasks, in any order, and yields each with its answers; a task that is lost runs again.
+    """Runs tasks, in any order, and yields each with its answers; a lost task runs again.
 
-    Notes
-    -----
-    `tasks` is asked for the next one only when there is room, since tasks carry records. What an
-    executor sees is secret; noise and ledger stay in the process that asks.
+    `tasks` is advanced only when there is room, since tasks carry records. All that an executor
+    handles is secret; noise and ledger stay in the calling process.
     """
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
-        """Yield every task once, with one answer for each of its teachers.
+        """Yield every task once, with one answer for each of its teachers. Secret.
 
         Parameters
         ----------
-        job : job
-            What all tasks share, and how one is answered: a pure function.
-        tasks : iterable
-            Some teachers each, with their shards. Secret.
+        job : job, what all tasks share, and how one is answered: a pure function
+        tasks : iterable, some teachers each, with their shards; secret
 
         Yields
         ------
-        pair
-            A task and the answers of its teachers, in its order. Secret.
+        pair, a task and the answers of its teachers, in its order
         """
 
 
 class Serial:
-    """Trains one teacher after another in this process.
+    """Trains one teacher after another in this process, silenced but for native code.
 
-    Its Python is silenced; what native code of teachers prints by itself is heard. The word
-    "serial" lets a worker process train teachers that may do so.
+    The word "serial" instead trains teachers whose native code may print in a worker process.
     """
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
@@ -83,26 +76,18 @@ class Serial:
 
         Parameters
         ----------
-        job : job
-            What all tasks share, and how one is answered.
-        tasks : iterable
-            Some teachers each, with their shards. Secret.
+        job, tasks : as in `Executor.run`
 
         Yields
         ------
-        pair
-            A task and the answers of its teachers. Secret.
+        pair, a task and the answers of its teachers; secret
         """
         for task in tasks:
             yield task, job.answer(task.shards)
 
 
 def choose_executor(executor: Any) -> Executor:
-    """Return the executor that a word, a Dask client or a scheduler's address stands for.
-
-    >>> type(choose_executor("serial")).__name__
-    'Serial'
-    """
+    """Return the executor for a word, a Dask client or a scheduler's address."""
     word = executor if isinstance(executor, str) else ""
     if word in ("serial", "local"):
         return Serial() if word == "serial" else LocalProcesses()
@@ -136,29 +121,19 @@ def _pickled_by_value(job: AnyJob) -> bytes:
 
 
 def _lost(task: Task, reason: str = WORKER_DIED) -> Finished:
-    """Return what a task comes to that no worker finishes."""
+    """Return the answers of a task that no worker finishes."""
     return task, [Answer(failure=reason)] * len(task.numbers)
 
 
 class LocalProcesses:
-    """As many worker processes as there are processors, or as many as asked for.
+    """Worker processes of one thread, as many as there are processors unless given.
+
+    A worker is a fresh interpreter, not a fork: a fork would hold everything that this process
+    holds and may lock up; a worker gets its own shards and the queries.
 
     Parameters
     ----------
-    workers : int, optional
-        How many processes; None for as many as there are processors that this one may use.
-
-    Notes
-    -----
-    Two processes of one thread train small teachers faster than one process of two threads. A
-    worker is a fresh interpreter, not a fork: forking a process that has threads can lock up, and a
-    fork would hold everything that this process holds, while a worker gets its own shards and the
-    queries.
-
-    Examples
-    --------
-    >>> LocalProcesses(2)
-    LocalProcesses(2)
+    workers : int, optional, None for as many as there are processors that this one may use
     """
 
     # The threads are those of `concurrent.futures`, the processes are not: the workers of a
@@ -178,15 +153,11 @@ class LocalProcesses:
 
         Parameters
         ----------
-        job : job
-            What all tasks share; it is pickled by value, also what a notebook defines.
-        tasks : iterable
-            Some teachers each, with their shards. Secret.
+        job, tasks : as in `Executor.run`; a job is pickled by value, also what a notebook defines
 
         Yields
         ------
-        pair
-            A task and the answers of its teachers. Secret.
+        pair, a task and the answers of its teachers; secret
         """
         crew, left = _Crew([sys.path, _pickled_by_value(job)]), iter(tasks)
         with closing(crew), ThreadPoolExecutor(self._workers, "tacit-teachers") as threads:
@@ -204,7 +175,7 @@ class LocalProcesses:
 
 
 class _Crew:
-    """The worker processes of a run, one for each thread that asks, replaced when they die."""
+    """The worker processes of a run, one for each calling thread, replaced when they die."""
 
     def __init__(self, opening: list[Any]) -> None:
         self._opening, self._stopping = opening, False
@@ -212,7 +183,7 @@ class _Crew:
         self._workers: set[subprocess.Popen[bytes]] = set()
 
     def close(self) -> None:
-        """Bury all workers; they start with their first task."""
+        """End all workers."""
         for worker in list(self._workers):
             self._bury(worker)
 
@@ -252,7 +223,7 @@ class _Crew:
         )
 
     def _exchange(self, worker: subprocess.Popen[bytes], *messages: Any) -> Any:
-        """Send messages and return the reply, or bury a worker that did not live to give one."""
+        """Send messages and return the reply, or None where the worker died."""
         try:
             for message in messages:
                 _send(cast(BinaryIO, worker.stdin), message)
@@ -263,7 +234,7 @@ class _Crew:
             return None
 
     def _bury(self, worker: subprocess.Popen[bytes]) -> None:
-        """Close what is left of a worker; its last words may fail, and that is all right."""
+        """Kill a worker and close its pipes, ignoring errors."""
         worker.kill()
         for pipe in (worker.stdin, worker.stdout):
             with suppress(OSError):
@@ -290,17 +261,16 @@ def _processors() -> int:
 
 
 def _send(pipe: BinaryIO, message: Any) -> None:
-    """Write one message; a pickle says itself where it ends."""
+    """Write one message; a pickle marks its own end."""
     pickle.dump(message, pipe, protocol=5)
     pipe.flush()
 
 
 def serve() -> None:
-    """Be a worker of `LocalProcesses`: a job first, then tasks, one answer a task, until told.
+    """Be a worker of `LocalProcesses`: a job first, then tasks, until the input ends.
 
-    It talks over its standard input and output, which it takes for itself. Standard error is heard
-    until the teachers are loaded; from the first private record on nothing is. When its parent is
-    gone, its input ends, and so does it.
+    It uses its standard input and output; standard error is silenced from the first private record
+    on.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides when to stop
     requests, replies = _take_pipes()
@@ -315,7 +285,7 @@ def serve() -> None:
 
 
 def _answer_tasks(job: AnyJob, requests: BinaryIO, replies: BinaryIO) -> NoReturn:
-    """Answer until the parent is gone or something fails, and say nothing of either."""
+    """Answer until the parent is gone or something fails, silently."""
     try:
         _send(replies, _READY)
         while True:
@@ -325,7 +295,7 @@ def _answer_tasks(job: AnyJob, requests: BinaryIO, replies: BinaryIO) -> NoRetur
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Return standard input and output, and leave the null device and standard error behind."""
+    """Take standard input and output, and put the null device and standard error in their place."""
     requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -335,38 +305,31 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 class DaskCluster:
-    """A `dask.distributed.Client` that is open, or a scheduler's address to open one for a run.
+    """An open `dask.distributed.Client`, or a scheduler's address to open one for a run.
+
+    Only as many tasks are submitted as keep the workers busy. Best with one thread a worker.
+    Records cross the network and may be spilled to a worker's disk: use `tls://` and machines that
+    you trust with them. It needs `tacit[cluster]`.
 
     Parameters
     ----------
     client : Client or str
         The client, which stays open, or an address such as "tls://10.0.0.1:8786".
-
-    Notes
-    -----
-    Only as many tasks are under way as keep the workers busy, so that the scheduler never holds all
-    shards. Best with one thread a worker: a worker trains one teacher at a time, on one thread.
-    Records cross the network and may be spilled to a worker's disk: use `tls://` and machines that
-    you trust with them. It needs `tacit[cluster]`.
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     def run(self, job: AnyJob, tasks: Iterable[Task]) -> Iterator[Finished]:
-        """Yield tasks as they finish; what a dead worker had is run elsewhere.
+        """Yield tasks as they finish; those of a dead worker are run elsewhere.
 
         Parameters
         ----------
-        job : job
-            What all tasks share; it is pickled by value and given to every worker once.
-        tasks : iterable
-            Some teachers each, with their shards. Secret.
+        job, tasks : as in `Executor.run`; a job is pickled by value and given to every worker once
 
         Yields
         ------
-        pair
-            A task and the answers of its teachers. Secret.
+        pair, a task and the answers of its teachers; secret
         """
         with self._opened() as client:
             yield from _run(client, job, iter(tasks))
@@ -385,7 +348,7 @@ class DaskCluster:
 
 
 def _with_keys(address: str) -> str:
-    """Say where an address that wants keys gets them from."""
+    """Return the hint, for a TLS address, where its keys are set."""
     if not address.startswith("tls:"):
         return ""
     return (
@@ -395,11 +358,7 @@ def _with_keys(address: str) -> str:
 
 
 def _is_safe(address: str) -> bool:
-    """Tell whether what goes to an address is encrypted, or stays on this machine.
-
-    >>> [_is_safe(f"{each}:8786") for each in ("tls://10.0.0.1", "tcp://[::1]", "tcp://10.0.0.1")]
-    [True, True, False]
-    """
+    """Return whether traffic to an address is encrypted, or stays on this machine."""
     protocol, _, place = address.rpartition("://")
     host = place.rpartition(":")[0].strip("[]")
     if protocol in ("tls", "wss", "inproc") or host == "localhost":
@@ -411,10 +370,9 @@ def _is_safe(address: str) -> bool:
 
 
 def _run(client: Any, job: AnyJob, tasks: Iterator[Task]) -> Iterator[Finished]:
-    """Let the scheduler give every worker the job, also one that comes later, and run the tasks.
+    """Give every worker the job, also later ones, and run the tasks.
 
-    As a plugin, not as data that tasks depend on: data is fetched from the worker that has it, and
-    of one that was killed the others would ask for it, in vain, for 30 seconds.
+    The job is a plugin, not data: data of a killed worker is awaited for 30 seconds, in vain.
     """
     sealed, name = _Sealed(_pickled_by_value(job)), f"tacit-{uuid.uuid4().hex}"
 
@@ -476,10 +434,7 @@ def _collect(client: Any, plugin: str, tasks: Iterator[Task]) -> Iterator[Finish
 
 
 def _outcome(future: Any) -> Sequence[Answer] | str:
-    """Return the answers, or the type of the error where no worker lived to give them.
-
-    What fails in training comes back as an answer; an error here is the cluster's own.
-    """
+    """Return the answers, or the type of the error where no worker lived to give them."""
     try:
         return cast("Sequence[Answer]", future.result())
     except Exception as error:
@@ -508,7 +463,7 @@ _HERE = uuid.uuid4().hex
 
 
 def _home() -> tuple[str, int]:
-    """Return what no other process has."""
+    """Return an identity of this process."""
     return _HERE, os.getpid()
 
 

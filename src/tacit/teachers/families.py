@@ -1,10 +1,7 @@
 """Kinds of teachers: closed form, scikit-learn estimators, torch modules with a recipe.
 
-Shapes, blocks and precision of a teacher's arithmetic are set by its own shard, and each is trained
-from its own seed on one thread, so that not even the last bit of an answer depends on another
-teacher's records, or on the process that trained it. On public features (`tacit.features`) the
-closed form beats small networks by points in accuracy and by orders of magnitude in time when a
-teacher sees a few hundred records: one small linear system and two matrix products each.
+A teacher's arithmetic depends on its own shard and seed alone, on one thread: not even the last bit
+of an answer depends on another teacher's records, or on the process that trained it.
 """
 
 from __future__ import annotations
@@ -36,25 +33,20 @@ _QUERIES = 1024  # queries at a time: 3 MiB of 768 features in float32
 class KernelRidgeTeachers:
     """RBF kernel ridge classifiers: argmax_c of k(x, X) (K + alpha I)^-1 Y_c.
 
+    k(x, x') = exp(-gamma |x - x'|^2); Y is 1 where a record is of class c, else 0. The defaults are
+    for features of unit length (`digit_features`), chosen on USPS digits; gamma 0.5 to 2 and alpha
+    0.001 to 0.03 are as good for 15 to 240 records. For other scales divide gamma by a typical
+    |x|^2, known from public data.
+
     Parameters
     ----------
-    gamma : float
-        Of the kernel exp(-gamma |x - x'|^2), above 0. Public: never fitted to private records.
-    alpha : float
-        Ridge on the kernel matrix, above 0.
+    gamma : float, of the kernel, above 0; public: never fitted to private records
+    alpha : float, ridge on the kernel matrix, above 0
     precision : str
         "float32" or "float64": of the queries' kernel. The system is always solved in float64.
     balanced : bool
         Weigh the classes of a shard equally, for rare ones: a record's ridge is alpha over its
         weight, which is 1 on average.
-
-    Notes
-    -----
-    k(x, x') = exp(-gamma |x - x'|^2); Y holds 1 where a record is of class c, else 0 (targets of
-    +1 and -1 give the same argmax). The defaults are for features of unit length (`digit_features`)
-    and were chosen on USPS digits, where anything from gamma 0.5 to 2 and alpha 0.001 to 0.03 is as
-    good for teachers of 15 to 240 records. For other scales divide gamma by a typical |x|^2, known
-    from public data.
 
     Examples
     --------
@@ -78,19 +70,16 @@ class KernelRidgeTeachers:
 
     @classmethod
     def for_data(cls, data: Any, settings: Mapping[str, Any]) -> KernelRidgeTeachers:
-        """Return the family that its word in run.toml stands for.
+        """Return the family of this name in run.toml, for images or rows of bins.
 
         Parameters
         ----------
-        data : Dataset
-            Whose public kind is read: columns, the shape of images.
-        settings : mapping
-            The other settings of the method.
+        data : Dataset, of which only public facts are read: columns, the shape of images
+        settings : mapping, the other settings of the method
 
         Returns
         -------
         KernelRidgeTeachers
-            With a width for images, or for rows of bins; a table of other columns is refused.
         """
         if settings["features"] in (None, "none") and data.image_shape is None:
             raise InvalidArgument(
@@ -105,31 +94,23 @@ class KernelRidgeTeachers:
 
         Parameters
         ----------
-        X_query : array of shape (queries, features)
-            Public: the error may say everything about them.
-        n_classes : int
-            Not looked at here.
+        X_query : array of shape (queries, features), public: an error may quote them
+        n_classes : int, not used
         """
         self._rows(X_query)
 
     def predict_shards(
         self, shards: Sequence[Shard], X_query: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Solve each shard's system and label every query.
+        """Solve each shard's system and label every query. Secret.
 
         Parameters
         ----------
-        shards : sequence of Shard
-            The teachers' records, each with at least two classes. Secret.
-        X_query : array of shape (queries, features)
-            Public queries.
-        n_classes : int
-            How many classes there are; public.
+        shards, X_query, n_classes : as in `TeacherFamily.predict_shards`
 
         Returns
         -------
         array of int of shape (shards, queries)
-            Each teacher's class for each query. Secret.
         """
         queries = self._rows(X_query)
         norms = _squared_norms(queries)
@@ -170,7 +151,7 @@ class KernelRidgeTeachers:
     def _kernel(
         self, left: NDArray[Any], left_norms: Any, right: NDArray[Any], right_norms: Any
     ) -> NDArray[Any]:
-        """exp(-gamma |x - x'|^2), in place: one array of (left, right) is all that is held."""
+        """exp(-gamma |x - x'|^2), in place: one array of (left, right) is in memory."""
         cells: NDArray[Any] = left @ right.T
         cells *= 2
         cells -= left_norms[:, None]
@@ -196,12 +177,6 @@ class EstimatorTeachers:
     """A scikit-learn classifier or pipeline as a family of teachers.
 
     Every `random_state` inside it is replaced by a seed of the teacher's own.
-
-    >>> from sklearn.tree import DecisionTreeClassifier
-    >>> shard = Shard(np.array([[0.0], [1.0]]), np.array([0, 1]), seed=3)
-    >>> teachers = EstimatorTeachers(DecisionTreeClassifier())
-    >>> teachers.predict_shards([shard], np.array([[0.1], [0.9]]), n_classes=2).tolist()
-    [[0, 1]]
     """
 
     estimator: Any
@@ -225,12 +200,7 @@ class EstimatorTeachers:
 
 
 def as_family(teacher: Any) -> TeacherFamily:
-    """Return a family as it is, a scikit-learn estimator as a family.
-
-    >>> from sklearn.dummy import DummyClassifier
-    >>> as_family(DummyClassifier())
-    EstimatorTeachers(estimator=DummyClassifier())
-    """
+    """Return a family as it is, a scikit-learn estimator as a family."""
     if not isinstance(teacher, type):
         if isinstance(teacher, TeacherFamily):
             return teacher
@@ -245,14 +215,9 @@ def as_family(teacher: Any) -> TeacherFamily:
 
 
 def may_print(family: Any) -> bool:
-    """Tell whether native code of teachers may write to a terminal by itself.
+    """Return whether native code of teachers may print: they then need a worker process.
 
-    No thread's silence reaches it, so such teachers are trained in a worker process. tacit's own
-    and scikit-learn's do not, unless these are asked to be verbose.
-
-    >>> from sklearn.svm import SVC
-    >>> may_print(EstimatorTeachers(SVC())), may_print(EstimatorTeachers(SVC(verbose=True)))
-    (False, True)
+    tacit's own and scikit-learn's teachers do not, unless these are verbose.
     """
     if not isinstance(family, EstimatorTeachers):
         return not type(family).__module__.startswith("tacit.")
@@ -263,7 +228,7 @@ def may_print(family: Any) -> bool:
 
 
 def scaled_logistic(**settings: Any) -> Any:
-    """Return the usual teacher: logistic regression on scaled columns."""
+    """Return the default teacher: logistic regression on scaled columns."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -272,30 +237,14 @@ def scaled_logistic(**settings: Any) -> Any:
 
 
 class BalancedLogistic:
-    """The usual teacher, which weighs the classes of its own records equally.
+    """The default teacher with `class_weight="balanced"`, for rare classes.
 
-    Notes
-    -----
-    A rare class is outvoted otherwise. Labels are then those of balanced classes, and so are
-    probabilities. In Python, a teacher with `class_weight="balanced"` is the same.
+    Labels and probabilities are then those of balanced classes.
     """
 
     @classmethod
     def for_data(cls, data: Any, settings: Mapping[str, Any]) -> Any:
-        """Return the teacher that its word in run.toml stands for.
-
-        Parameters
-        ----------
-        data : Dataset
-            Of any kind.
-        settings : mapping
-            The other settings of the method.
-
-        Returns
-        -------
-        pipeline
-            Scaled logistic regression with `class_weight="balanced"`.
-        """
+        """Return scaled logistic regression with `class_weight="balanced"`, whatever the data."""
         return scaled_logistic(class_weight="balanced")
 
 
@@ -309,7 +258,7 @@ def _with_seeds(estimator: Any, seed: int) -> Any:
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators too, for estimators that use them, and put them back."""
+    """Seed the global generators too, for estimators that use them, and restore them."""
     legacy = np.random.mtrand._rand  # the generator behind np.random.seed, shuffle and the like
     before, before_numpy = random.getstate(), legacy.get_state()
     random.seed(seed)
@@ -330,28 +279,16 @@ class Recipe:
 
     Parameters
     ----------
-    steps : int
-        How many batches a teacher is trained on.
-    batch_size : int
-        Records in a batch; all of a shard that has fewer.
-    learning_rate : float
-        Of the optimizer, above 0.
+    steps : int, how many batches a teacher is trained on
+    batch_size : int, records in a batch; all of a shard that has fewer
+    learning_rate : float, of the optimizer, above 0
     optimizer : str or callable
         "adam", "adamw", "sgd" (momentum 0.9), or a function of (parameters, learning_rate) that
         makes one.
-    weight_decay : float
-        Of the optimizers that are named by a word; 0 for none.
-    schedule : str
-        "constant", or "cosine", which goes down to 0.
-    augment : callable, optional
-        A function of (batch, generator) that takes its randomness from the generator.
-    channels_last : bool
-        Store images as oneDNN's convolutions like them, about twice as fast on a CPU.
-
-    Examples
-    --------
-    >>> Recipe(steps=80, batch_size=64).optimizer
-    'adam'
+    weight_decay : float, of the optimizers that are named by a word; 0 for none
+    schedule : str, "constant", or "cosine", which goes down to 0
+    augment : callable, optional, a function of (batch, generator), random by the generator alone
+    channels_last : bool, layout of images, about twice as fast for convolutions on a CPU
     """
 
     steps: int = 100
@@ -375,31 +312,17 @@ class Recipe:
 class TorchTeacher:
     """A torch module for each shard: `module_factory()` makes it, the recipe trains it.
 
+    Normalisation over a batch is safe: a batch is of one shard. Code that the factory calls is not
+    part of a checkpoint's fingerprint: after changing it, use a new checkpoint directory. It needs
+    `tacit[torch]`.
+
     Parameters
     ----------
     module_factory : callable
         Takes nothing and makes a module that maps a float32 batch to (batch, n_classes) scores. It
         is called once for each teacher, in a generator seeded for that teacher.
-    recipe : Recipe, optional
-        How each module is trained.
-    input_shape : tuple of int, optional
-        For example (1, 28, 28): gives flat rows the shape that the module expects. None leaves them
-        as they are.
-
-    Notes
-    -----
-    Normalisation over a batch is safe: a batch is of one shard. Code that the factory calls is not
-    part of a checkpoint's fingerprint: after changing it, use a new checkpoint directory. It needs
-    `tacit[torch]`.
-
-    Examples
-    --------
-    >>> from functools import partial
-    >>> import torch
-    >>> teacher = TorchTeacher(partial(torch.nn.Linear, 1, 2), Recipe(steps=50, learning_rate=0.1))
-    >>> shard = Shard(np.array([[-1.0], [1.0]]), np.array([0, 1]), seed=3)
-    >>> teacher.predict_shards([shard], np.array([[-2.0], [2.0]]), n_classes=2).tolist()
-    [[0, 1]]
+    recipe : Recipe, optional, how each module is trained
+    input_shape : tuple of int, optional, of a row for the module, such as (1, 28, 28)
     """
 
     module_factory: Callable[[], Module]
@@ -412,14 +335,12 @@ class TorchTeacher:
             raise InvalidArgument("Expected module_factory to be a function that makes a module.")
 
     def validate(self, X_query: NDArray[Any], *, n_classes: int) -> None:
-        """Make a module and show it one public query: errors then appear before training.
+        """Run a new module on one public query: errors then appear before training.
 
         Parameters
         ----------
-        X_query : array of shape (queries, ...)
-            Public: the error may say everything about them.
-        n_classes : int
-            How many scores the module must give a query.
+        X_query : array of shape (queries, ...), public: an error may quote them
+        n_classes : int, how many scores the module must give a query
         """
         with one_torch_thread(seed=0):
             module = self.module_factory()
@@ -435,21 +356,15 @@ class TorchTeacher:
     def predict_shards(
         self, shards: Sequence[Shard], X_query: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Train a module on each shard and let it label the queries.
+        """Train a module on each shard and let it label the queries. Secret.
 
         Parameters
         ----------
-        shards : sequence of Shard
-            The teachers' records, each with at least two classes. Secret.
-        X_query : array of shape (queries, ...)
-            Public queries.
-        n_classes : int
-            How many classes there are; public.
+        shards, X_query, n_classes : as in `TeacherFamily.predict_shards`
 
         Returns
         -------
         array of int of shape (shards, queries)
-            Each teacher's class for each query. Secret.
         """
         queries = self._tensor(X_query)
         return np.array([self._predict(shard, queries) for shard in shards])
@@ -529,7 +444,7 @@ def _set_rate(optimizer: Any, recipe: Recipe, step: int) -> None:
 
 @contextmanager
 def one_torch_thread(seed: int) -> Iterator[None]:
-    """One thread and a generator of one's own; afterwards both are as they were."""
+    """Use one thread and a separate generator; afterwards both are restored."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,9 +1,8 @@
 """The one way from private records to teachers' answers, for labels as for masks.
 
-Records in shards, a seed for each teacher, tasks for an executor; finished teachers are kept on
-disk, and none is ever left out (the number of teachers is public and fixed). A failure stops the
-run before anything is released, and the owner is told its type alone: its text may quote records,
-and which teachers failed, or how many, depends on them.
+Records in shards, a seed for each teacher, tasks for an executor; no teacher is ever left out
+(their number is public and fixed). A failure stops the run before anything is released and shows
+its type alone: its text may quote records, and which teachers failed, or how many, depends on them.
 """
 
 from __future__ import annotations
@@ -29,10 +28,9 @@ from tacit.teachers.tasks import Job, Shard, Task, TeachersJob, label_dtype
 
 @dataclass(frozen=True, slots=True)
 class Shards(ABC):
-    """Private records, shard by shard, wherever they are: in memory (`Run`) or on a disk. Secret.
+    """Private records, shard by shard: in memory (`Run`) or on disk. Secret.
 
-    n_teachers: how many shards, with records or without.
-    random_state: of which the teachers' seeds follow.
+    n_teachers: how many shards, with records or without. random_state: of all teachers' seeds.
     """
 
     n_teachers: int
@@ -43,7 +41,7 @@ class Shards(ABC):
         """Return a teacher's records and their classes."""
 
     def own(self, number: int) -> int:
-        """Return what makes a teacher's seed its own."""
+        """Return the part of a teacher's seed that is its own."""
         return number
 
     def shard(self, number: int) -> Shard:
@@ -54,7 +52,7 @@ class Shards(ABC):
         return Shard(X, y.astype(np.int64), int(seed))
 
     def tasks(self, numbers: Sequence[int], size: int = 1) -> Iterator[Task]:
-        """Yield these teachers' tasks; records are copied only when a task is asked for."""
+        """Yield these teachers' tasks; records are copied only when a task is taken."""
         for block in blocks(len(numbers), size):
             some = tuple(numbers[block])
             yield Task(some, tuple(self.shard(number) for number in some))
@@ -64,11 +62,9 @@ class Shards(ABC):
 class Run(Shards):
     """Private records in memory; `sharded` makes one. Secret.
 
-    order: the records' rows, shard by shard; first: where each shard begins.
-    names: of the teachers, whose seeds then follow from them: where each unit is a teacher, its
-        number depends on who else is there, and its seed must not.
-    floats: turns a shard's records into numbers, shard by shard and always the same way: the type
-        of all records may be one record's doing.
+    order, first: the rows shard by shard, and where each begins. names: of teachers, for their
+    seeds where each unit is one, whose number depends on the other units. floats: turns a shard's
+    records into numbers by themselves: the type of all records may depend on one.
     """
 
     X: NDArray[Any] = field(repr=False)
@@ -84,11 +80,11 @@ class Run(Shards):
         return self.floats(X=self.X[places]), self.y[places]
 
     def own(self, number: int) -> int:
-        """Return what makes a teacher's seed its own: its name, where it has one."""
+        """Return the part of a teacher's seed that is its own: its name, where it has one."""
         return number if self.names is None else zlib.crc32(self.names[number])
 
     def with_records(self) -> list[int]:
-        """Return the numbers of the teachers that have a record at all."""
+        """Return the numbers of the teachers that have records."""
         return [int(number) for number in np.flatnonzero(np.diff(self.first))]
 
 
@@ -105,10 +101,10 @@ def sharded(
     called: str = "y",
     order: Integers | None = None,
 ) -> Run:
-    """Check the classes `y`, of records or of each voxel, and shards; messages quote neither.
+    """Check the classes `y`, of records or of each voxel, and shards; errors quote neither.
 
-    `order` names the records, teacher by teacher (`teaching_order`); those that it leaves out teach
-    nobody. By default a teacher has its records in the order of the data.
+    `order` lists the records, teacher by teacher (`teaching_order`), by default in the data's
+    order; records that it omits are not used.
     """
     labels, places = np.asarray(y), np.asarray(shards)
     if labels.shape[:1] != X.shape[:1] or places.shape != X.shape[:1]:
@@ -138,10 +134,9 @@ def ask_teachers(
     look: str,
     size: int = 1,
 ) -> None:
-    """Let these teachers answer; `take` gets each one's number and answers, None of a failed one.
+    """Query these teachers; `take` gets each one's number and SECRET answers, None of a failed one.
 
-    The answers are SECRET. `executor`, `checkpoint`: of `predict_with_teachers`. `size`: how many
-    teachers a task has. `look` says how the owner finds the cause of a failure, which is raised
+    `size`: teachers per task. `look` tells the owner how to find the cause of a failure, raised
     once, at the end.
     """
     where = choose_executor(executor)
@@ -192,51 +187,41 @@ def predict_with_teachers(
     checkpoint: PathLike | None = None,
     progress: bool = True,
 ) -> NDArray[Any]:
-    """Train a teacher on each shard and return its class for each query: (teachers, queries).
+    """Train a teacher on each shard and return its class for each query.
+
+    A shard without records votes class 0, one with a single class votes that. Unit: what a shard
+    holds the records of.
 
     Parameters
     ----------
     teacher : estimator or family
         A scikit-learn classifier or pipeline, a `TorchTeacher`, or a family such as
         `KernelRidgeTeachers()`.
-    X : array of shape (records, ...)
-        Private records, numbers only. Secret.
-    y : array of int of shape (records,)
-        Class indices 0 .. n_classes - 1. Secret.
-    shards : array of int of shape (records,)
-        Each record's teacher, from `shard_of`. Secret.
-    n_teachers : int
-        How many teachers there are, with records or without; public.
-    X_query : array of shape (queries, ...)
-        Public queries, of the records' shape.
-    n_classes : int
-        How many classes there are, at least 2; public.
+    X : array of shape (records, ...), private records, numbers only; secret
+    y : array of int of shape (records,), class indices 0 .. n_classes - 1; secret
+    shards : array of int of shape (records,), each record's teacher, from `shard_of`; secret
+    n_teachers : int, how many teachers there are, with records or without; public
+    X_query : array of shape (queries, ...), public queries, of the records' shape
+    n_classes : int, how many classes there are, at least 2; public
     executor : str, Client or Executor
         "serial" (this process, or one worker where other packages' native code may print), "local"
         (processes of one thread), a dask.distributed Client or its address; the answers are the
         same bit for bit.
-    random_state : int
-        Seeds the teachers, each in its own way; never noise.
+    random_state : int, seeds the teachers, each in its own way; never noise
     checkpoint : path, optional
-        A directory (mode 0700) of finished teachers, from which a run that was stopped goes on. It
-        holds secret answers. None keeps nothing.
-    progress : bool
-        Whether a bar is shown.
+        A directory (mode 0700) of finished teachers, from which a stopped run resumes. It holds
+        secret answers.
+    progress : bool, whether a bar is shown
 
     Returns
     -------
     array of int of shape (teachers, queries)
-        What each teacher answers. SECRET: a mechanism, through a ledger, carries it across.
+        SECRET: only a mechanism, through a ledger, may release it.
 
     Raises
     ------
     TeacherFailed
         Where a teacher failed, by the error's type alone. Nothing was released.
-
-    Notes
-    -----
-    A shard without records votes class 0, one with a single class votes that. Unit: what a shard
-    holds the records of.
 
     Examples
     --------
@@ -282,7 +267,7 @@ def predict_with_shards(
     checkpoint: PathLike | None,
     progress: bool = True,
 ) -> NDArray[Any]:
-    """Do what `predict_with_teachers` does of records in shards, wherever these are. SECRET."""
+    """Do what `predict_with_teachers` does with records in shards, in memory or not. SECRET."""
     family = as_family(teacher)
     if hasattr(family, "validate"):  # a public rehearsal: its errors may say everything
         family.validate(queries, n_classes=n_classes)

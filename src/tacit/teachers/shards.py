@@ -1,8 +1,8 @@
 """Which teacher a record belongs to: a keyed hash of its own id, and of nothing else.
 
-PATE's price (docs/theory.md#words) presumes that one unit reaches one teacher, whoever else is in
-the data. An assignment by position, by shuffling or by balancing breaks that: one record more, and
-others change teachers. A hash of the unit's own id cannot.
+PATE's price (docs/theory.md#words) presumes that one unit reaches one teacher, whatever other units
+are in the data. Assignment by position, shuffling or balancing breaks that: one record more, and
+others change teachers.
 """
 
 from __future__ import annotations
@@ -32,25 +32,16 @@ _BITS = b"tacit bits"
 def shard_key(random_state: int) -> bytes:
     """Return 16 bytes for `shard_of` that follow from a public integer.
 
+    Privacy does not rest on the key being secret; a secret one (`secrets.token_bytes(16)`) stops
+    those who choose their own id from choosing their teacher.
+
     Parameters
     ----------
-    random_state : int
-        Not negative; public.
+    random_state : int, not negative; public
 
     Returns
     -------
     bytes
-        The key, the same for the same integer.
-
-    Notes
-    -----
-    Privacy does not rest on the key being secret; a secret one (`secrets.token_bytes(16)`) keeps
-    those who choose their own id from choosing their teacher.
-
-    Examples
-    --------
-    >>> shard_key(0) == shard_key(0), shard_key(0) == shard_key(1), len(shard_key(0))
-    (True, False, 16)
     """
     seed = at_least(0, random_state=random_state)
     return hashlib.blake2b(str(seed).encode(), digest_size=16, person=_KEY).digest()
@@ -59,25 +50,20 @@ def shard_key(random_state: int) -> bytes:
 def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
     """Return the teacher of each id: BLAKE2b(key, id) mod n_teachers.
 
+    Each id becomes text by itself: 7, "7" and 7.0 are the same person, never split because a column
+    was stored in two ways. Unit: one id.
+
     Parameters
     ----------
     ids : sequence of str, int, date or bytes
         The people's (all records of a person reach one teacher) or the records' own
         (`record_ids`). Secret.
-    n_teachers : int
-        How many teachers there are; public.
-    key : bytes
-        16 to 32 bytes, from `shard_key` or secret.
+    n_teachers : int, how many teachers there are; public
+    key : bytes, 16 to 32 bytes, from `shard_key` or secret
 
     Returns
     -------
-    array of int of shape (ids,)
-        Numbers 0 .. n_teachers - 1. Secret.
-
-    Notes
-    -----
-    Each id becomes text by itself: 7, "7" and 7.0 are the same person, never split because a column
-    was stored in two ways. Unit: one id.
+    array of int of shape (ids,), numbers 0 .. n_teachers - 1; secret
 
     Examples
     --------
@@ -88,15 +74,12 @@ def shard_of(ids: Iterable[Any], n_teachers: int, key: bytes) -> Integers:
 
 
 def unit_hashes(names: NDArray[np.bytes_], key: bytes) -> NDArray[np.uint64]:
-    """Return the keyed hash of each name, of which `teachers_of` reads the teacher. Secret.
-
-    Names are those of `unit_names` or `record_ids`.
-    """
+    """Return the keyed hash of each name (`unit_names`, `record_ids`). Secret."""
     return _hashes(names.tolist(), key, _SHARD)
 
 
 def teachers_of(hashes: NDArray[np.uint64], n_teachers: int) -> Integers:
-    """Return the teacher that each keyed hash names. Secret."""
+    """Return the teacher of each keyed hash. Secret."""
     count = at_least(1, n_teachers=n_teachers)
     return (hashes % np.uint64(count)).astype(np.int64)
 
@@ -104,16 +87,10 @@ def teachers_of(hashes: NDArray[np.uint64], n_teachers: int) -> Integers:
 def teaching_order(
     hashes: NDArray[np.uint64], n_teachers: int, X: NDArray[Any], y: NDArray[Any]
 ) -> Integers:
-    """Return the records' places, teacher by teacher, in an order that is the records' own.
+    """Return the records' indices, teacher by teacher, in an order that is the records' own.
 
-    Within a teacher they are sorted by keyed hash, and those of one hash (of a person, or equal
-    ones) by a hash of their bits: wherever in the data a record stands, and whatever stands beside
-    it, a teacher sees the same rows in the same order.
-
-    >>> X, y = np.array([[1.0], [2.0], [3.0]]), np.array([0, 1, 1])
-    >>> hashes = np.array([7, 4, 7], dtype=np.uint64)
-    >>> teaching_order(hashes, 2, X, y).tolist() in ([1, 0, 2], [1, 2, 0])
-    True
+    Sorted by keyed hash, then by a hash of the row's bits: a teacher gets the same rows in the same
+    order whatever else is in the data.
     """
     order = np.lexsort((hashes, teachers_of(hashes, n_teachers)))
     again = hashes[order[1:]] == hashes[order[:-1]]
@@ -139,34 +116,22 @@ def _bits(X: NDArray[Any], y: NDArray[Any], places: Integers) -> NDArray[np.uint
 
 
 def place_of(ids: Iterable[Any], key: bytes) -> Floats:
-    """Return a place in [0, 1) for each id, which its own keyed hash decides and nothing else.
+    """Return a number in [0, 1) for each id, by its keyed hash, independent of its teacher.
 
     Parameters
     ----------
-    ids : iterable of bytes, str or int
-        As for `shard_of`. Secret.
-    key : bytes
-        16 to 32 bytes, from `shard_key` or secret.
+    ids : iterable of bytes, str or int, as for `shard_of`; secret
+    key : bytes, 16 to 32 bytes, from `shard_key` or secret
 
     Returns
     -------
-    array of float of shape (ids,)
-        Places, of which a share s of all ids that there could be lies below s. Secret.
-
-    Notes
-    -----
-    Unit: one id, as for `shard_of`, of whose teachers these places tell nothing.
-
-    Examples
-    --------
-    >>> place_of(["ann", "bob", "ann"], shard_key(0)).round(3).tolist()
-    [0.835, 0.433, 0.835]
+    array of float of shape (ids,), a share s of all possible ids is below s; secret
     """
     return places_of(_names(ids), key)
 
 
 def places_of(names: Iterable[bytes], key: bytes) -> Floats:
-    """Return the place of each name, as `place_of` does of ids. Secret."""
+    """Return what `place_of` does, of names. Secret."""
     bits = _hashes(names, key, _PLACE) >> np.uint64(11)  # as many as a float64 holds
     return bits.astype(np.float64) * 2.0**-53
 
@@ -181,7 +146,7 @@ def _hashes(names: Iterable[bytes], key: bytes, purpose: bytes) -> NDArray[np.ui
 def _hashed(
     pieces: Iterable[bytes | memoryview], base: Any, ends: Iterable[bytes] = repeat(b"")
 ) -> bytes:
-    """Return the digests of all pieces, each with its end, one behind the other."""
+    """Return the digests of all pieces, each with its end, one after another."""
     digests = []
     for piece, end in zip(pieces, ends, strict=False):
         one = base.copy()
@@ -202,7 +167,7 @@ def _width(rows: NDArray[Any]) -> int:
 
 
 def _pieces(rows: NDArray[Any]) -> Iterator[memoryview]:
-    """Go through the bytes of each row."""
+    """Yield the bytes of each row."""
     width, held = rows.shape[1] * rows.itemsize, memoryview(rows.tobytes())
     return (held[place * width : (place + 1) * width] for place in range(len(rows)))
 
@@ -210,23 +175,19 @@ def _pieces(rows: NDArray[Any]) -> Iterator[memoryview]:
 def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
     """Return an id of each record: a hash of the row's own values (and label), in hexadecimal.
 
+    Values are hashed as float64, so that one row of fractions does not change the ids of the
+    others. Equal records have equal ids and so one teacher. Unit: one record; where a person has
+    several, give `shard_of` the person's id instead.
+
     Parameters
     ----------
-    X : array of shape (records, ...)
-        Numbers, one row a record. Secret.
-    y : array of shape (records,), optional
-        Labels that belong to the records: whole numbers, words or bytes. Secret.
+    X : array of shape (records, ...), numbers, one row a record; secret
+    y : array of shape (records,), optional, labels: whole numbers, words or bytes; secret
 
     Returns
     -------
     array of bytes of shape (records,)
-        32 hexadecimal digits each. Secret: whoever can guess a record could confirm the guess.
-
-    Notes
-    -----
-    Values are hashed as float64, so that one row of fractions does not change the ids of the
-    others. Equal records have equal ids and so one teacher. Unit: one record; where a person has
-    several, give `shard_of` the person's id instead.
+        32 hexadecimal digits each. Secret: anyone who can guess a record could confirm the guess.
 
     Examples
     --------
@@ -252,18 +213,16 @@ def record_ids(X: ArrayLike, y: ArrayLike | None = None) -> NDArray[np.bytes_]:
 
 
 def unit_names(ids: Any) -> NDArray[np.bytes_]:
-    """Return a name of fixed length for each id: a hash of it, in hexadecimal.
+    """Return a hash of each id, in hexadecimal; empty where it is missing or cannot be read.
 
     Parameters
     ----------
-    ids : sequence of str, int, date or bytes
-        As for `shard_of`. Secret.
+    ids : sequence of str, int, date or bytes, as for `shard_of`; secret
 
     Returns
     -------
     array of bytes of shape (ids,)
-        32 hexadecimal digits each, equal for ids of one text, whatever stands beside them: see
-        `shard_of`; empty where an id is missing or cannot be read. Secret: whoever can guess an id
+        32 hexadecimal digits each, equal for ids of one text. Secret: anyone who can guess an id
         could confirm the guess.
 
     Examples
@@ -291,7 +250,7 @@ def _label_names(y: ArrayLike, n_records: int) -> list[bytes]:
 
 
 def _names(ids: Any) -> Iterator[bytes]:
-    """Write each id as bytes by itself; they are never quoted, for they may be secret."""
+    """Write each id as bytes by itself; errors never quote them, for they may be secret."""
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise InvalidArgument("Expected ids to be a sequence, one id a record.")
     if isinstance(ids, np.ndarray) and ids.ndim != 1:

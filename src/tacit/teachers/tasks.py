@@ -1,9 +1,8 @@
-"""One task: train some teachers and return what they answer, as a pure function.
+"""One task: train some teachers and return their answers, as a pure function.
 
-The answers of a teacher follow from (config, its shard, its seed, the public queries) and nothing
-else, on one thread, so that a task may run anywhere and be run again. Nothing that training prints,
-logs or warns of is shown, and what goes wrong is reported by the exception's type alone: any of it
-may quote records.
+A teacher's answers follow from (config, its shard, its seed, the public queries) alone, on one
+thread, so that a task may run anywhere, and again. Training is silenced and errors are reported by
+their type alone: any text may quote records.
 """
 
 from __future__ import annotations
@@ -36,13 +35,11 @@ class Shard:
 
     Parameters
     ----------
-    X : array of shape (records, ...)
-        The records.
+    X : array of shape (records, ...), the records
     y : array of int of shape (records,) or (records, ...)
         Classes 0 .. n_classes - 1. Where records are scans (n, [channels,] *spatial), masks: a
         class for each voxel.
-    seed : int
-        All randomness of this teacher's training, and of nothing else.
+    seed : int, all randomness of this teacher's training, and of nothing else
     """
 
     X: NDArray[Any] = field(repr=False)
@@ -50,24 +47,17 @@ class Shard:
     seed: int
 
     def fingerprint(self, shared: bytes) -> str:
-        """Hash all that this teacher's answers follow from; `shared` is the job's own hash.
+        """Hash all that this teacher's answers follow from.
 
         Parameters
         ----------
-        shared : bytes
-            Hash of what all teachers share: config, classes, queries.
+        shared : bytes, hash of what all teachers share: config, classes, queries
 
         Returns
         -------
         str
-            32 hexadecimal digits, kept with a checkpoint. Secret: whoever can guess a shard could
+            32 hexadecimal digits, for a checkpoint. Secret: anyone who can guess a shard could
             confirm the guess.
-
-        Examples
-        --------
-        >>> one, other = (Shard(np.zeros((2, 1)), np.array([0, 1]), seed) for seed in (5, 6))
-        >>> one.fingerprint(b"") == other.fingerprint(b"")
-        False
         """
         return fingerprint(shared, self.seed, self.X, self.y).hex()[:32]
 
@@ -76,31 +66,25 @@ class Shard:
 class TeacherFamily(Protocol):
     """Teachers of one kind. Row t of the result depends on shard t and public things alone.
 
-    Notes
-    -----
-    It is privacy that demands this: no statistic, scale or padding may be shared between shards.
-    `teachers_per_task` (1 where absent) is how many are trained at a time. A method
-    `validate(X_query, n_classes=...)`, where there is one, is shown the public queries first.
+    Privacy requires this: no statistic, scale or padding may be shared between shards.
+    `teachers_per_task` (1 where absent) is how many are trained at a time. An optional method
+    `validate(X_query, n_classes=...)` checks the public queries first.
     """
 
     def predict_shards(
         self, shards: Sequence[Shard], X_query: NDArray[Any], *, n_classes: int
     ) -> NDArray[Any]:
-        """Return class indices (shards, queries); every shard holds at least two classes.
+        """Return each teacher's class for each query; every shard holds at least two classes.
 
         Parameters
         ----------
-        shards : sequence of Shard
-            The teachers' records. Secret.
-        X_query : array of shape (queries, ...)
-            Public queries.
-        n_classes : int
-            How many classes there are; public.
+        shards : sequence of Shard, the teachers' records; secret
+        X_query : array of shape (queries, ...), public queries
+        n_classes : int, public
 
         Returns
         -------
-        array of int of shape (shards, queries)
-            Each teacher's class for each query. Secret.
+        array of int of shape (shards, queries), secret
         """
 
 
@@ -153,24 +137,20 @@ class Task:
     shards: tuple[Shard, ...] = field(repr=False)
 
     def alone(self) -> list[Task]:
-        """Return a task for each teacher, to find the one for which all are lost."""
+        """Return a task for each teacher, to find the one that kills workers."""
         return [Task((self.numbers[k],), (self.shards[k],)) for k in range(len(self.numbers))]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one teacher answers (secret), or the type of what went wrong."""
+    """One teacher's answers (secret), or the type of its error."""
 
     predictions: NDArray[Any] | None = field(default=None, repr=False)
     failure: str | None = None
 
 
 def attempt(work: Callable[[], _T]) -> tuple[_T | None, str | None]:
-    """Return what work on private records comes to, or the type of its error; nobody hears it.
-
-    >>> attempt(lambda: 6 * 7), attempt(lambda: [][4711])
-    ((42, None), (None, 'IndexError'))
-    """
+    """Return the result of work on private records, or the type of its error, silenced."""
     with quiet():
         try:
             return work(), None
@@ -207,7 +187,7 @@ def _train(job: Job, shards: Sequence[Shard]) -> list[Answer]:
 
 
 def _predictions(job: Job, shards: Sequence[Shard]) -> NDArray[Any]:
-    """Return predictions in their smallest type; the messages stay inside the task."""
+    """Return predictions in their smallest type; error messages stay inside the task."""
     said = job.family.predict_shards(shards, job.X_query, n_classes=job.n_classes)
     array = np.asarray(said)
     if array.shape != (len(shards), len(job.X_query)) or array.dtype.kind not in "iu":
@@ -220,11 +200,7 @@ def _predictions(job: Job, shards: Sequence[Shard]) -> NDArray[Any]:
 def on_one_thread(work: Callable[[], _T]) -> _T:
     """Do the work with every BLAS and OpenMP library at one thread, one such work at a time.
 
-    A library that is loaded by the work itself comes with all its threads: the work is then done
-    again, with the library limited. Hence work must be a pure function.
-
-    >>> on_one_thread(lambda: 6 * 7)
-    42
+    Work that loads a library is done again, with that one limited: it must be a pure function.
     """
     with _ALONE:
         while True:
@@ -236,7 +212,7 @@ def on_one_thread(work: Callable[[], _T]) -> _T:
 
 
 def _pools() -> Any:
-    """Find the loaded libraries; looking takes milliseconds, so only after new imports."""
+    """Find the loaded libraries; slow (milliseconds), so only after new imports."""
     global _seen  # noqa: PLW0603 - a process has one set of libraries
     from threadpoolctl import ThreadpoolController
 
