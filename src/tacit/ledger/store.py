@@ -117,7 +117,7 @@ class Store:
         return self._at_rest_or_locked(lambda base: reading.texts(base, remembered))
 
     def _at_rest_or_locked(self, read: Callable[[sqlite3.Connection], Read]) -> Read:
-        """Read the file as immutable, without a trace, if no log waits to be merged; else locked."""
+        """Read the file as immutable, without a trace, if no log waits to be merged."""
         problem: LedgerError | None = None
         if self._is_at_rest():
             before = _stamp(self.path)

@@ -12,7 +12,7 @@ from tacit.mechanisms import assumptions
 
 @dataclass(slots=True)
 class Tally:
-    """Sums over the first entries of a chain; `weakest` indexes NOISE_LEVELS, keys are sentences."""
+    """Sums over a chain's first entries; `weakest` indexes NOISE_LEVELS, sentences are keys."""
 
     length: int = 0
     head: str | None = None
