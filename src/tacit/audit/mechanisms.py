@@ -70,8 +70,7 @@ def audit_mechanism(
 
     Returns
     -------
-    list of Finding
-        One for each event of each experiment of `tacit.mechanisms.suspicions`.
+    list of Finding, one for each event of each experiment of `tacit.mechanisms.suspicions`
 
     Examples
     --------

@@ -77,8 +77,7 @@ def compare(
     methods : sequence of str, optional, of `tacit.methods.all_rules()`; all by default
     epsilon : iterable of float, worst-case budgets, for adding or removing one record
     delta : float, of every budget
-    seeds : int
-        Repetitions of split (where the rule shuffles), training and fresh noise.
+    seeds : int, repetitions of split (where the rule shuffles), training and fresh noise
     out : path, optional
         Folder of finished cells, tables, page and figures; None stores nothing.
     public, held_out : int, optional, numbers of rows, in place of the default rule

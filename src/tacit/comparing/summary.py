@@ -337,8 +337,7 @@ def advice(result: Comparison) -> list[str]:
 
     Returns
     -------
-    list of str
-        One sentence for each epsilon, then what holds over all of them, then the limits.
+    list of str, one sentence for each epsilon, then what holds over all of them, then the limits
     """
     over_all = (_wins, _gap, _useless, _troubled, _limits)
     sentences = [_at(result, epsilon) for epsilon in result.epsilons]

@@ -146,8 +146,7 @@ def trade_off_figure(
     Parameters
     ----------
     x : array of shape (n,), numbers of queries
-    curves : mapping of str to array
-        A name ("sigma 40") and one epsilon for every value of `x`.
+    curves : mapping of str to array, a name ("sigma 40") and one epsilon for every value of `x`
     budget : float, optional, epsilon at which a dotted line is drawn
     delta : float, optional, of all epsilons, for the axis
 
@@ -366,8 +365,7 @@ def figure_svg(figure: Figure) -> str:
 
     Parameters
     ----------
-    figure : Figure
-        A secret one stays marked, and no report accepts it.
+    figure : Figure, a secret one stays marked, and no report accepts it
 
     Returns
     -------
