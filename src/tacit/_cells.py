@@ -1,13 +1,9 @@
 """The one reader of private cells: each becomes a number, a day or a word by itself.
 
-A rule here looks at one value and at what is declared of its column, never at another cell: not
-at an array's type, which one odd cell may have decided for all, not at whether the others can be
-read. So whatever record joins a table, every other record is read as before, bit for bit
-(docs/theory/limits.md#one-record-at-a-time). Nothing here raises because of a cell: what cannot be
-read is NaN, or None, and the caller decides about that record alone.
-
-Containers only decide how fast their values are reached: `plain` turns NumPy arrays, lists, columns
-of pandas, Polars and Arrow into values, without a conversion that depends on several of them.
+A rule here looks at one value and its column's declaration, never at another cell or the type of an
+array: whatever record joins a table, every other record is read as before, bit for bit
+(docs/theory/limits.md#one-record-at-a-time). No cell raises: what cannot be read is NaN or None,
+and the caller decides about that record alone.
 """
 
 from __future__ import annotations
@@ -44,24 +40,16 @@ _WRITTEN = {
 
 
 class Plain(NamedTuple):
-    """Values of a column: `cells[places]`, or `cells` as they stand; a place of -1 is missing."""
+    """Values of a column: `cells[places]`, or `cells`; a place of -1 is missing."""
 
     cells: NDArray[Any] | list[Any]
     places: Integers | None = None
 
 
 def plain(column: Any) -> Plain:
-    """Return the values of a column, each as it is.
+    """Return the values of a column of any container, each as it is. Secret.
 
-    Parameters
-    ----------
-    column : array, list, or column of pandas, Polars or Arrow
-        Private cells, in one dimension. Secret.
-
-    Returns
-    -------
-    Plain
-        Numbers and times as an array, other values as a list. Secret.
+    Numbers and times as an array, other values as a list.
     """
     if isinstance(column, np.ndarray):
         return _of_array(column)
@@ -122,7 +110,7 @@ def _of_polars(column: Any) -> Plain:
 
 
 def _of_arrow(column: Any) -> Plain:
-    """Reach Arrow's values by their own type; a cast of a column would look at all of them."""
+    """Extract Arrow's values by their own type; a cast would look at all of a column."""
     import pyarrow as pa
     from pyarrow import compute, types
 
@@ -143,7 +131,7 @@ def _of_arrow(column: Any) -> Plain:
 
 
 def _arrow_values(column: Any) -> NDArray[Any] | list[Any]:
-    """Return numbers and times as an array, with zeros for nothing; words as a list."""
+    """Return numbers and times as an array, zeros for nulls; words as a list."""
     from pyarrow import types
 
     kind = column.type
@@ -208,7 +196,7 @@ def _taken(found: Plain, places: Integers) -> Plain:
 
 
 def _joined(parts: list[Plain]) -> Plain:
-    """Join the values of several parts, none of which decides the type of another's."""
+    """Join the values of several parts, each with its own type."""
     arrays = [part.cells for part in parts if isinstance(part.cells, np.ndarray)]
     if parts and len(arrays) == len(parts) and all(part.places is None for part in parts):
         return Plain(np.concatenate(arrays))  # chunks have one type
@@ -236,21 +224,9 @@ _READERS: dict[str, Callable[[Any], Plain]] = {
 
 
 def numbers_of(column: Any, decimal: str = ".") -> tuple[Floats, NDArray[np.bool_]]:
-    """Return each cell as a float64, and which cells are missing.
+    """Return each cell as a float64 (NaN if no finite number), and which cells are missing. Secret.
 
-    Parameters
-    ----------
-    column : array, list, or column of pandas, Polars or Arrow
-        Private cells. Secret.
-    decimal : str
-        The decimal sign of numbers in text, "." or ",".
-
-    Returns
-    -------
-    values : array of float64
-        NaN where a cell is missing, not finite or no number. Secret.
-    missing : array of bool
-        Where a cell is empty, None, NaN, or one of the words for it. Secret.
+    `decimal` is the decimal sign of numbers in text, "." or ",".
     """
     cells, places = plain(column)
     if isinstance(cells, np.ndarray):
@@ -271,7 +247,7 @@ def _array_numbers(cells: NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def _missing_among(cells: Sequence[Any], odd: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Tell which cells are missing, of those that could not be read."""
+    """Return which of the unreadable cells are missing."""
     missing = np.zeros(len(cells), dtype=np.bool_)
     for at in np.flatnonzero(odd).tolist():
         missing[at] = is_missing(cells[at])
@@ -307,7 +283,7 @@ _NUMBERS = (numbers.Number, Decimal, np.bool_)
 
 
 def _real(cell: Any) -> Any:
-    """Return a complex number that is real as such: another's cell may have made it complex."""
+    """Return the real value of a complex number: another cell may have made it complex."""
     if not isinstance(cell, complex | np.complexfloating):
         return cell
     return cell.real if cell.imag == 0 else math.nan
@@ -318,7 +294,7 @@ def _finite(value: float) -> float:
 
 
 def is_missing(cell: Any) -> bool:
-    """Tell whether a cell stands for nothing: None, NaN, no time, or one of the words for it."""
+    """Whether a cell is None, NaN, no time, or one of the words for missing."""
     if cell is None or cell is np.ma.masked or type(cell).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(cell, str):
@@ -333,19 +309,7 @@ def is_missing(cell: Any) -> bool:
 def days_of(column: Any, start: dt.date) -> tuple[Floats, NDArray[np.bool_]]:
     """Return days since a public day, NaN where a cell is no date, and which cells are missing.
 
-    Parameters
-    ----------
-    column : array, list, or column of pandas, Polars or Arrow
-        Dates, times (an aware one counts in UTC), or text such as "2024-05-01". Secret.
-    start : date
-        The public day that counts 0.
-
-    Returns
-    -------
-    days : array of float64
-        With the fraction of a day that has passed. Secret.
-    missing : array of bool
-        Secret.
+    Cells are dates, times (an aware one counts in UTC), or text such as "2024-05-01". Secret.
     """
     first = np.datetime64(start, "D")
     cells, places = plain(column)
@@ -363,14 +327,14 @@ def days_of(column: Any, start: dt.date) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def _days_since(times: Any, first: np.datetime64) -> Any:
-    """Return whole days and the fraction of a day in nanoseconds: exact in every unit of time."""
+    """Return whole days and the fraction in nanoseconds: exact in every unit of time."""
     day = times.astype("datetime64[D]")
     rest = (times - day).astype("timedelta64[ns]")
     return np.asarray((day - first) / _DAY + rest / np.timedelta64(1, "ns") / _NANOSECONDS)[()]
 
 
 def _time_of(cell: Any) -> np.datetime64 | None:
-    """Return the date or instant that a cell is; None if it is none."""
+    """Return a cell as a date or instant, or None."""
     if isinstance(cell, np.datetime64):
         return None if np.isnat(cell) or _is_finer(cell.dtype) else cell
     if isinstance(cell, str):
@@ -417,30 +381,18 @@ def _is_finer(kind: np.dtype[Any]) -> bool:
 
 
 def words_of(column: Any) -> list[str | None]:
-    """Return each cell as a word, None where it is none.
-
-    Parameters
-    ----------
-    column : array, list, or column of pandas, Polars or Arrow
-        Labels, categories, or ids of people. Secret.
-
-    Returns
-    -------
-    list of str or None
-        A value has one word, however it is stored: see `word_of`. Secret.
-    """
+    """Return each cell as a word (`word_of`), or None. Secret."""
     cells, places = plain(column)
     words = list(map(word_of, cells))
     return words if places is None else [None if at < 0 else words[at] for at in places.tolist()]
 
 
 def word_of(cell: Any) -> str | None:
-    """Return the word for a value, which its value alone decides; None where it has none.
+    """Return the word for a value, which its value alone decides, or None.
 
-    A whole number is its digits, whether it comes as 7, 7.0, "7" or "7.0". Another number is the
-    shortest text that names it, in single precision where it is a number of that precision. A date
-    is written as 2024-05-01, and with a time of day as 2024-05-01T12:30:00, in UTC where it has a
-    zone. Bytes are their text, or hexadecimal digits where they are none.
+    A whole number is its digits, as 7, 7.0, "7" or "7.0". Another number is the shortest text that
+    names it in its own precision. A date is 2024-05-01, with a time 2024-05-01T12:30:00, in UTC if
+    it has a zone. Bytes are their text, or hexadecimal digits if they are not text.
 
     >>> [word_of(cell) for cell in (7, 7.0, " 7 ", "7.0", True, 0.5, None)]
     ['7', '7', '7', '7', 'true', '0.5', None]
@@ -507,9 +459,9 @@ _WORDS: tuple[tuple[Any, Callable[[Any], str | None]], ...] = (
 
 
 def id_of(cell: Any) -> str | None:
-    """Return the text of a person's id, None where it is missing or can be read as none.
+    """Return the text of a person's id, None where it is missing; equal however it is stored.
 
-    One person has one id, however it is stored; a float from 2^53 on may stand for several.
+    A float from 2^53 on may be several ids: None.
 
     >>> [id_of(cell) for cell in ("ann", 7, 7.0, "", None, 2.0**60)]
     ['ann', '7', '7', None, None, None]
@@ -523,54 +475,21 @@ def id_of(cell: Any) -> str | None:
 
 
 def ids_of(column: Any) -> list[str | None]:
-    """Return the text of each person's id, None where there is none. Secret.
-
-    Parameters
-    ----------
-    column : array, list, or column of pandas, Polars or Arrow
-        Whose each record is. Secret.
-
-    Returns
-    -------
-    list of str or None
-        Each read by itself: see `id_of`.
-    """
+    """Return the text of each person's id (`id_of`), None where there is none. Secret."""
     cells, places = plain(column)
     read = list(map(id_of, cells))
     return read if places is None else [None if at < 0 else read[at] for at in places.tolist()]
 
 
 def texts_of(column: Any) -> list[str]:
-    """Return each cell as text, as it is written but for space around it; empty where it is none.
-
-    Parameters
-    ----------
-    column : array, list, or column of pandas, Polars or Arrow
-        Texts. Secret.
-
-    Returns
-    -------
-    list of str
-        A text for each cell. Secret.
-    """
+    """Return each cell as text without space around it; empty where it is none. Secret."""
     cells, places = plain(column)
     read = [str.strip(cell) if isinstance(cell, str) else word_of(cell) or "" for cell in cells]
     return read if places is None else ["" if at < 0 else read[at] for at in places.tolist()]
 
 
 def frame_columns(source: Any) -> tuple[list[Any], list[Any]] | None:
-    """Return names and columns of a table in memory; None of anything else.
-
-    Parameters
-    ----------
-    source : any
-        A frame of pandas or Polars, or a table or record batch of Arrow.
-
-    Returns
-    -------
-    (list, list) or None
-        Names as they are, and a column for each. Secret.
-    """
+    """Return names and columns of a frame or Arrow table, None for other types. Secret."""
     for package, kinds in (("pandas", ("DataFrame",)), ("polars", ("DataFrame",))):
         library: Any = sys.modules.get(package)  # nobody has a frame who has not imported it
         if library is not None and isinstance(source, getattr(library, kinds[0])):

@@ -1,4 +1,4 @@
-"""Validators shared by every floor: they name the argument, its value, and what to do.
+"""Shared validators: they name the argument, its value, and what to do.
 
 Each takes one keyword, the argument's own name, so that the message can quote it:
 `positive(sigma=-1)` raises "Expected sigma=-1 to be a finite number > 0".
@@ -113,10 +113,7 @@ def count(**named: Any) -> int:
 
 
 def set_checked(frozen: Any, **checks: Callable[..., Any]) -> None:
-    """Replace fields of a frozen dataclass, each by what its validator makes of it.
-
-    `set_checked(self, sigma=positive)` refuses, or stores, what `positive(sigma=self.sigma)` says.
-    """
+    """Validate fields of a frozen dataclass: `set_checked(self, sigma=positive)`."""
     for name, check in checks.items():
         object.__setattr__(frozen, name, check(**{name: getattr(frozen, name)}))
 
@@ -145,7 +142,7 @@ def word(**named: Any) -> str:
 
 
 def as_array(value: ArrayLike, dtype: Any = None) -> NDArray[Any]:
-    """Return an array, an empty one of objects for rows of several lengths: refuse it by that."""
+    """Return an array, an empty one of objects for ragged rows, which is refused later."""
     try:
         return np.asarray(value, dtype=dtype)
     except ValueError:
@@ -153,14 +150,14 @@ def as_array(value: ArrayLike, dtype: Any = None) -> NDArray[Any]:
 
 
 def column_names(X: Any) -> list[Any] | None:
-    """Return the names of a table's columns, of Arrow's or any frame's; None of an array."""
+    """Return the column names of a table or frame; None for an array."""
     names = getattr(X, "column_names", None)  # Arrow's `columns` are the cells
     names = getattr(X, "columns", None) if names is None else names
     return None if names is None else list(names)
 
 
 def blocks(count: int, size: int) -> list[slice]:
-    """Cut so many rows into blocks of `size`, or of one row where that is less.
+    """Cut rows into blocks of `size`, at least 1.
 
     >>> blocks(5, 2)
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
@@ -170,7 +167,7 @@ def blocks(count: int, size: int) -> list[slice]:
 
 
 def finite_rows(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell of each row whether all of its numbers are finite, without a copy of all of them.
+    """Return which rows are finite, without a copy of all of them.
 
     >>> finite_rows(np.array([[1.0, 2.0], [np.inf, 0.0]])).tolist()
     [True, False]
@@ -204,7 +201,7 @@ def simplex_rows(**named: ArrayLike) -> Floats:
 
 
 def number_array(**named: ArrayLike) -> Floats:
-    """Return the argument as a float64 array; it is never quoted, for it may be secret."""
+    """Return the argument as a float64 array; it is never quoted: it may be secret."""
     name, value = _one(named)
     try:
         array = np.asarray(value)
@@ -216,10 +213,9 @@ def number_array(**named: ArrayLike) -> Floats:
 
 
 def own_floats(**named: ArrayLike) -> Floats:
-    """Return numbers (bools, objects that are numbers) as float64, in C order; never quoted.
+    """Return numbers as float64 in C order, each from its own cell alone; never quoted.
 
-    Each comes from its own cell alone: whatever type one record brings to an array, or makes of
-    it, the other records' numbers, and the order in which they lie, stay as they are.
+    One record's type changes neither the other records' numbers nor their order in memory.
 
     >>> own_floats(X=np.array([[1, 0.1]], dtype=object)).tolist()
     [[1.0, 0.1]]
@@ -242,10 +238,7 @@ _Read = TypeVar("_Read")
 
 
 def unquoted(work: Callable[[], _Read], expected: str) -> _Read:
-    """Return what foreign code makes of private values; if it fails, in words that quote none.
-
-    It is silenced: whether anything is printed may depend on a single cell.
-    """
+    """Return the result of foreign code on private values, silenced; errors quote none of them."""
     with quiet():
         try:
             return work()
@@ -266,10 +259,7 @@ def order_array(orders: ArrayLike) -> Floats:
 
 
 def vote_matrix(votes: ArrayLike, *, n_teachers: int | None = None) -> Integers:
-    """Return votes as an int64 array (queries, classes), non-negative, with one sum for all rows.
-
-    The messages never quote the votes: they are secret.
-    """
+    """Return votes as int64 (queries, classes), non-negative, with equal sums; never quoted."""
     array = as_array(votes)
     if array.ndim != 2 or array.shape[0] < 1 or array.shape[1] < 2:
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""Packages that an extra brings: loaded where they are used, named where they are missing."""
+"""Optional packages, imported where they are used; an error names the extra to install."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tacit.errors import MissingExtra
 
 
 def need(package: str, purpose: str, *, extra: str) -> Any:
-    """Return a package, or say which extra brings it.
+    """Return a package, or raise with the extra that brings it.
 
     >>> need("json", "to read JSON", extra="none").loads("[1]")
     [1]
@@ -24,7 +24,7 @@ def need(package: str, purpose: str, *, extra: str) -> Any:
 
 
 class Late:
-    """A package that is loaded when something of it is used first.
+    """A package that is imported on first use.
 
     >>> Late("json", "to read JSON", extra="none").loads("[1]")
     [1]
@@ -34,7 +34,7 @@ class Late:
         self._asked = (package, purpose, extra)
 
     def need(self) -> Any:
-        """Return the package; where it is missing, say so before anything else is done."""
+        """Return the package; raise early if it is missing."""
         package, purpose, extra = self._asked
         return need(package, purpose, extra=extra)
 

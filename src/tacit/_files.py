@@ -1,7 +1,7 @@
-"""Files that are whole or absent: every public file of tacit is written in one step.
+"""Atomic files: every public file of tacit is whole or absent.
 
 Data goes to a temporary file beside the target, is forced to disk, and only then gets its name, so
-that a crash or a full disk never leaves half a file under a name that somebody trusts.
+that a crash or a full disk never leaves half a file under a trusted name.
 """
 
 from __future__ import annotations
@@ -57,10 +57,7 @@ def _hidden(target: Path) -> str:
 
 @contextlib.contextmanager
 def temporary_beside(target: Path) -> Iterator[Path]:
-    """Lend an unused hidden name in the target's directory; remove what is left there afterwards.
-
-    SQLite puts its journals beside a database, so those go as well.
-    """
+    """Lend an unused hidden name beside the target; remove it and SQLite's journals later."""
     temporary = target.with_name(f"{_hidden(target)}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary
@@ -71,9 +68,9 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
 
 def remove_temporaries_of(target: Path) -> None:
-    """Remove temporary names of the file at `target` itself, left by a killed process or in use.
+    """Remove temporary names of the file at `target`, left by a killed process or in use.
 
-    Whoever is just naming the file has named it already, and does not miss the temporary name.
+    A process that is just naming the file does not need the temporary name any more.
     """
     for other in target.parent.glob(f"{glob.escape(_hidden(target))}.*.tmp"):
         with contextlib.suppress(OSError):
@@ -82,10 +79,7 @@ def remove_temporaries_of(target: Path) -> None:
 
 
 def name_without_overwriting(temporary: Path, target: Path) -> bool:
-    """Give a finished file its name; return False, and change nothing, if the name is taken.
-
-    A hard link is the portable way to name a file only if the name is free.
-    """
+    """Give a finished file its name by a hard link; False, with no change, if it is taken."""
     try:
         os.link(temporary, target)
     except FileExistsError:
@@ -98,7 +92,7 @@ def name_without_overwriting(temporary: Path, target: Path) -> bool:
 
 
 def _rename_if_free(temporary: Path, target: Path) -> bool:
-    """Do the same where there are no hard links, one process at a time."""
+    """Do the same without hard links, one process at a time."""
     with locked(target.parent):
         if os.path.lexists(target):
             return False
@@ -108,7 +102,7 @@ def _rename_if_free(temporary: Path, target: Path) -> bool:
 
 @contextlib.contextmanager
 def locked(path: Path, flags: int = os.O_RDONLY) -> Iterator[None]:
-    """Wait until nobody else, in this process or another, holds this file or directory."""
+    """Lock this file or directory, between threads and processes."""
     if sys.platform == "win32":  # pragma: no cover - os.rename refuses to overwrite there
         yield
         return
@@ -130,14 +124,14 @@ def sync(path: Path, flags: int = os.O_RDONLY) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Force a new name to disk; a system that cannot do this keeps names safe in its own way."""
+    """Force a new name to disk, on systems that can."""
     with contextlib.suppress(OSError):
         sync(directory)
 
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Hold a folder until the block ends; refuse where somebody else does."""
+    """Lock a folder until the block ends; refuse if it is locked."""
     with held_alone(folder) as is_alone:
         if not is_alone:
             raise InvalidArgument(
@@ -148,7 +142,7 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def held_alone(directory: Path) -> Iterator[bool]:
-    """Tell whether nobody else holds this directory; if so, it is held until the block ends."""
+    """Yield whether the directory could be locked, until the block ends."""
     if sys.platform == "win32":  # pragma: no cover - no locks of directories there
         yield True
         return
@@ -168,7 +162,7 @@ def _took(descriptor: int) -> bool:
 
 
 def toml_text(value: Any) -> str:
-    """Return a value as TOML writes it."""
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):  # as JSON has it, except that TOML wants DEL escaped, too

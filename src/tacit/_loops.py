@@ -1,13 +1,8 @@
-"""Loops that numba compiles where it is installed: NumPy's own bits, in one pass through memory.
+"""Loops that numba compiles where it is installed, with the same bits as NumPy.
 
-A chain of NumPy's operations writes an array for each of them; a compiled loop does all of them
-number by number. Each loop here has a chain beside it that does the same where numba is missing (or
-not worth its start), and a test compares their bits. LLVM neither reorders nor fuses float
-operations unless it is asked to, and nobody asks.
-
-A compiled loop looks at no bounds: whoever calls one has compared the shapes of what it is given.
-Loops are compiled by `use_loops`, before a run begins: nothing is compiled beside private records,
-where an error of the compiler would have to be kept quiet.
+Each loop has a chain of NumPy operations beside it; a test compares their bits (LLVM neither
+reorders nor fuses float operations by default). A compiled loop checks no bounds: callers compare
+shapes. `use_loops` compiles before a run begins, never beside private records.
 """
 
 from __future__ import annotations
@@ -22,18 +17,18 @@ WORTH_IT = 2**27
 
 
 class Loop:
-    """A plain function of arrays and numbers, and what is made of it once loops are wanted."""
+    """A plain function of arrays and numbers, and its compiled form."""
 
     def __init__(self, function: Callable[..., Any], signature: str) -> None:
         self.plain, self.signature = function, signature
         self.compiled: Callable[..., Any] | None = None
 
     def __bool__(self) -> bool:
-        """Tell whether it is compiled."""
+        """Whether it is compiled."""
         return self.compiled is not None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the compiled loop, or the plain function where there is none."""
+        """Call the compiled loop, or the plain function."""
         return (self.compiled or self.plain)(*arguments)
 
 
@@ -41,7 +36,7 @@ _known: list[Loop] = []
 
 
 def loop(signature: str) -> Callable[[Callable[..., Any]], Loop]:
-    """Mark a function as a loop, with numba's words for its arguments.
+    """Mark a function as a loop, with numba's signature.
 
     >>> @loop("void(float64[::1])")
     ... def double(values):
@@ -59,10 +54,10 @@ def loop(signature: str) -> Callable[[Callable[..., Any]], Loop]:
 
 
 def use_loops(numbers: float) -> bool:
-    """Compile every loop that is not yet, if a run goes through so many numbers; tell whether.
+    """Compile all loops if a run has so many numbers; return whether they are compiled.
 
-    Nothing of what is computed changes by a bit. Machine code is kept beside the source, or in the
-    user's cache, so that the next process loads it.
+    Results do not change by a bit. Machine code is cached beside the source, or in the user's
+    cache.
     """
     if numbers < WORTH_IT:
         return False
@@ -78,7 +73,7 @@ def use_loops(numbers: float) -> bool:
 
 
 def _compiled(each: Loop, njit: Any) -> Callable[..., Any]:
-    """Compile a loop; where machine code can be kept nowhere, for this process alone."""
+    """Compile a loop, without a cache where none can be written."""
     how = {"nogil": True, "error_model": "numpy"}
     made: Callable[..., Any]
     try:

@@ -1,7 +1,6 @@
-"""Bars and a spinner for what takes longer than two seconds; silent where nobody watches.
+"""Progress bars and a spinner after two seconds, on a terminal only.
 
-One display at a time has the terminal's last line. Where there is none, and nothing has moved for
-two seconds, a spinner says that the command is at work: how long for, and never with what.
+One display at a time has the terminal's last line; a spinner shows public words and the time.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _FRAMES = "|/-\\"  # for terminals of any encoding
 
 
 class _Line:
-    """The terminal's last line: who has it, and what the spinner says where nobody does."""
+    """The terminal's last line: its owner, and the spinner's words without one."""
 
     lock: ClassVar[threading.RLock] = threading.RLock()
     owners: ClassVar[int] = 0
@@ -34,7 +33,7 @@ class _Line:
 
 @contextmanager
 def spinner() -> Iterator[None]:
-    """Show, until the block ends, that it is at work wherever nothing has moved for two seconds."""
+    """Show activity until the block ends, wherever nothing has moved for two seconds."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield
         return
@@ -64,7 +63,7 @@ def _spin(stream: TextIO, stop: threading.Event) -> None:
 
 
 def moved() -> None:
-    """Take the spinner away: something else is shown, or about to be printed."""
+    """Remove the spinner: something else is shown, or about to be printed."""
     with _Line.lock:
         if _Line.drawn_on is not None:
             _Line.drawn_on.write("\r\x1b[2K")
@@ -74,7 +73,7 @@ def moved() -> None:
 
 @contextmanager
 def last_line() -> Iterator[None]:
-    """Have the terminal's last line for a bar; the spinner waits."""
+    """Reserve the terminal's last line for a bar; the spinner waits."""
     with _Line.lock:
         moved()
         _Line.owners += 1
@@ -88,7 +87,7 @@ def last_line() -> Iterator[None]:
 
 @contextmanager
 def at_work(text: str) -> Iterator[None]:
-    """Let the spinner say what the command is at, in public words."""
+    """Set the spinner's public words."""
     before, _Line.text = _Line.text, text
     try:
         yield
@@ -97,7 +96,7 @@ def at_work(text: str) -> Iterator[None]:
 
 
 def _new_lock() -> None:
-    """Whoever held the lock, or span, did not survive the fork."""
+    """Renew the lock after a fork, which its owner did not survive."""
     _Line.lock, _Line.drawn_on = threading.RLock(), None
 
 

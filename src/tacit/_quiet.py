@@ -1,9 +1,8 @@
-"""What foreign code on private rows says is dropped: by thread, or in a whole worker process.
+"""Silence for foreign code on private rows: by thread, or in a whole worker process.
 
-Silence belongs to a thread and to the threads that it starts; what others print and log meanwhile
-arrives, whole. The ways out (streams, logging, warnings, hooks, new processes) are guarded once and
-for good: a guard asks who is speaking. Descriptors belong to everybody, so only a worker process
-that runs nothing else gives them up. And `Secret`, which whatever holds private rows is.
+A silent thread, and the threads that it starts, print, log and warn nothing; others do as before.
+The ways out (streams, logging, warnings, hooks, new processes) are guarded once: a guard looks at
+the calling thread. Only a worker process that runs nothing else gives up its descriptors.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class _OfThread(threading.local):
 
 
 class _OfProcess:
-    """How many blocks silence the whole process, and where its descriptors led before."""
+    """Number of blocks that silence the whole process, and its descriptors before."""
 
     lock = threading.Lock()
     blocks = 0
@@ -49,8 +48,8 @@ def _silent() -> bool:
 def quiet() -> Iterator[None]:
     """Drop what this thread, and every thread that it starts in here, prints, logs or warns of.
 
-    joblib starts and asks no other process. What C code writes to a descriptor by itself is heard:
-    code that may do so belongs into a worker (`quiet_process`).
+    joblib starts no other process. C code that writes to a descriptor by itself is not silenced: it
+    needs a worker (`quiet_process`).
 
     >>> with quiet():
     ...     print("a cell is 4711")
@@ -73,7 +72,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def quiet_process() -> Iterator[None]:
-    """Silence all threads of a worker process, and its descriptors, for C code and its children."""
+    """Silence all threads of a worker process, and its descriptors, for C code and children."""
     with _OfProcess.lock:
         if not _OfProcess.blocks:
             _flush()  # what was said before is heard
@@ -98,7 +97,7 @@ def quiet_process() -> Iterator[None]:
 
 
 def kind_of(error: BaseException) -> str:
-    """Return all that may be told of an error on private rows: its type.
+    """Return all that may be disclosed of an error on private rows: its type.
 
     An exit is an error like any other: its text would be printed. An interrupt goes on, bare.
     """
@@ -109,9 +108,9 @@ def kind_of(error: BaseException) -> str:
 
 @contextmanager
 def terminal() -> Iterator[TextIO]:
-    """Yield standard error, also for use in a quiet block: for tacit's own bars of public things.
+    """Yield standard error for tacit's own bars of public values, also in a quiet block.
 
-    Rich must not redirect what others print to such a bar, or it would be shown there.
+    Rich must not redirect others' prints to such a bar, or they would be shown.
     """
     stream = sys.stderr
     try:
@@ -124,7 +123,7 @@ def terminal() -> Iterator[TextIO]:
 
 
 def _guard_all() -> None:
-    """Put guards wherever there is none: streams and hooks may have been replaced since."""
+    """Add missing guards: streams and hooks may have been replaced since."""
     for name in _STANDARD:
         if getattr(sys, name) is not None:
             _guard_stream(name)
@@ -157,7 +156,7 @@ def _guard_stream(name: str) -> None:
 
 
 class _Changeable:
-    """A stream that cannot be changed, in one that can."""
+    """A wrapper of a stream whose attributes cannot be set."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -167,7 +166,7 @@ class _Changeable:
 
 
 def _guard(owner: Any, name: str, instead: Callable[..., Any]) -> None:
-    """Let a silent thread call `instead`, with the original where it wants that."""
+    """Make a silent thread call `instead`, which may call the original."""
     original = getattr(owner, name, None)
     if original is None or hasattr(original, "guarded"):
         return
@@ -184,7 +183,7 @@ def _guard(owner: Any, name: str, instead: Callable[..., Any]) -> None:
 
 
 def _nothing(*_: Any, **__: Any) -> None:
-    """Say nothing."""
+    """Do nothing."""
 
 
 def _with_original(instead: Callable[..., Any]) -> Callable[..., Any]:
@@ -194,7 +193,7 @@ def _with_original(instead: Callable[..., Any]) -> Callable[..., Any]:
 
 @_with_original
 def _start_silent(start: Callable[..., None], thread: threading.Thread) -> None:
-    """Start a thread that is silent until it ends, also when it fails."""
+    """Start a thread that is silent until it ends, also if it fails."""
     run, of_pool = thread.run, _serves_a_pool(thread)
 
     def silently() -> None:
@@ -221,7 +220,7 @@ def _serves_a_pool(thread: threading.Thread) -> bool:
 def _submit_silent(
     submit: Callable[..., Any], pool: Any, work: Any, /, *args: Any, **more: Any
 ) -> Any:
-    """Let a thread that may be older than the silence do its part of it in silence."""
+    """Run work in silence in a pool's thread, which may be older than the silence."""
 
     def silently() -> Any:
         with quiet():
@@ -246,7 +245,7 @@ def _is_standard(target: Any) -> bool:
 
 
 class _InSilence:
-    """In place of a pattern of a filter for warnings: all of a silent thread's are ignored."""
+    """A pattern for warning filters that matches any warning of a silent thread."""
 
     pattern = "(?!)"  # scikit-learn makes filters anew from their patterns: this one never matches
 
@@ -262,9 +261,9 @@ _UNHEARD: Any = ("ignore", _IN_SILENCE, Warning, None, 0)
 
 
 def _no_other_process() -> Any:
-    """Let joblib work in this thread: its processes may be older than the silence, and speak.
+    """Run joblib in this thread: its processes may be older than the silence.
 
-    One order of sums, too, whatever `n_jobs` says.
+    It also fixes the order of sums, whatever `n_jobs` is.
     """
     joblib: Any = sys.modules.get("joblib")  # nobody has a pool who has not imported it
     return nullcontext() if joblib is None else joblib.parallel_config(backend="sequential")
@@ -287,7 +286,7 @@ def _c_library() -> Any:
 
 
 class Secret:
-    """What holds private records: it shows none of them, and refuses to be copied or pickled."""
+    """Base of what holds private records: no repr of them, no copy, no pickle."""
 
     __slots__ = ()
 

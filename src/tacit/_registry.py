@@ -1,8 +1,7 @@
-"""What can be named: mechanisms, methods, students, teachers, data sets, and where each stands.
+"""Names of mechanisms, methods, students, teachers and data sets, from entry points.
 
-Each comes from an entry point of an installed package, tacit's own from pyproject.toml; the name is
-what ledgers, run.toml and the command line say. Nothing is imported until it is used. A name is
-never given to anything else: old ledgers and configurations hold it.
+A name is what ledgers, run.toml and the command line use. Nothing is imported until it is used. A
+name is never given to anything else: old ledgers and configurations hold it.
 """
 
 from __future__ import annotations
@@ -17,12 +16,9 @@ from tacit.errors import InvalidArgument
 
 
 class Registry(Mapping[str, str]):
-    """Names of one kind, in alphabetical order, and where each stands: "module:name".
+    """Names of one kind, in alphabetical order, with "module:name" of each.
 
-    Parameters
-    ----------
-    kind : str
-        The entry points are those of the group "tacit.KIND".
+    `kind` selects the group "tacit.KIND" of entry points.
     """
 
     def __init__(self, kind: str) -> None:
@@ -41,7 +37,7 @@ class Registry(Mapping[str, str]):
         return dict(sorted(places.items()))
 
     def read_again(self) -> None:
-        """Look again at what is installed."""
+        """Read the installed entry points again."""
         self.__dict__.pop("_places", None)
 
     def __getitem__(self, name: str) -> str:
@@ -71,7 +67,7 @@ def method_of(name: str) -> Any:
 
 
 def mechanism_class(name: str) -> Any:
-    """Return the class of a mechanism; `KeyError` for a name that is not registered.
+    """Return the class of a mechanism; `KeyError` for an unknown name.
 
     >>> mechanism_class("gnmax")(sigma=40)
     GNMax(sigma=40.0, votes_per_unit=1)
@@ -80,7 +76,7 @@ def mechanism_class(name: str) -> Any:
 
 
 def found(place: str) -> Any:
-    """Return what stands at a place, "module:name".
+    """Import "module:name".
 
     >>> found(METHODS["knn"]).name
     'knn'

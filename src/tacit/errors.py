@@ -1,4 +1,4 @@
-"""The one exception tree of tacit, used by every floor.
+"""The one exception tree of tacit.
 
 A message reads "Expected <name>=<value> to be …; do …": the argument, its value, and what to do.
 No message ever carries a secret quantity (votes, margins, data-dependent cost, records).
@@ -16,11 +16,11 @@ class InvalidArgument(TacitError, ValueError):
 
 
 class WeakSignal(UserWarning):
-    """Public numbers, or the releases themselves, say that a model can hardly be good."""
+    """Public numbers, or the releases themselves, predict a weak model."""
 
 
 class ShiftWarning(WeakSignal):
-    """The releases say that public inputs do not resemble the private records."""
+    """The releases indicate that public inputs do not resemble the private records."""
 
 
 class MissingExtra(TacitError, ImportError):
@@ -34,13 +34,12 @@ class BudgetExceeded(TacitError):
 class ReleaseLost(TacitError):
     """A release was paid for, and the run was killed before it was stored: it stays spent.
 
-    The same command with `--again` pays for it once more, where the ledger has room for it: one of
-    the run's own has none.
+    `--again` pays for it once more, where the ledger has room; a ledger of the run's own has none.
     """
 
 
 class GrantError(TacitError):
-    """A grant was used twice, kept after its block, or given answers that its plan did not price.
+    """A grant was used twice or after its block, or with answers that its plan did not price.
 
     The entry stays in the ledger: what was charged is never refunded.
     """
@@ -69,16 +68,16 @@ class LedgerUnavailable(LedgerError):
 class TeacherFailed(TacitError):
     """Some teachers could not be trained: the others are checkpointed, and nothing was released.
 
-    The number of teachers is public and fixed, so that none may be left out. Repair the cause and
-    run again with the same `checkpoint`: only the teachers that failed are trained again.
+    Their number is public and fixed, so none may be left out. Repair the cause and run again with
+    the same `checkpoint`: only the teachers that failed are trained again.
     """
 
 
 class RecordsUnread(TacitError):
     """A part of the private records could not be read or added up: it was not released.
 
-    A file changed while it was read, a worker was lost, or a disk is full. What an earlier release
-    cost stays spent; this one cost nothing.
+    A file changed while it was read, a worker was lost, or a disk is full. Earlier releases stay
+    spent; this one cost nothing.
     """
 
 

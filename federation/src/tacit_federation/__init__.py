@@ -1,8 +1,7 @@
-"""Hospitals that keep their records and answer over a network: studies, approval, quorum, release.
+"""Federated studies of sites that keep their records: approval, answers, quorum, release.
 
 A coordinator writes a study, an officer signs it, a person at each site approves it, teachers
-answer there, and only how many of them chose which class ever leaves. Names resolve on first use,
-so that the commands wait for no library of servers.
+answer there, and only how many of them chose which class ever leaves. Names resolve on first use.
 """
 
 import importlib

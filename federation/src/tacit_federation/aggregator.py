@@ -1,8 +1,8 @@
 """An aggregator: it holds one share of every site's answers, adds its noise, opens one sum.
 
 `seen -> open -> closed -> locked -> opened -> released`, or `refused`, `void`; never back, each
-step one synchronised transaction. What the other aggregator says and what is exchanged with it:
-`tacit_federation.exchanging`. Why one sum, ever: docs/theory/federation.md#a-sum-is-opened-once.
+step one synchronised transaction. Exchange with the other one: `tacit_federation.exchanging`.
+Why one sum, ever: docs/theory/federation.md#a-sum-is-opened-once.
 """
 
 from __future__ import annotations
@@ -69,17 +69,13 @@ class Aggregator(ServerFolder):
 
     Parameters
     ----------
-    folder : path
-        What `Aggregator.create` made.
-    clock : function, optional
-        Returns seconds since 1970.
+    folder : path, made by `Aggregator.create`
+    clock : function, optional, returns seconds since 1970
 
     Attributes
     ----------
-    settings : ServerSettings
-        federation.toml.
-    ledger : Ledger
-        Who pays for the noise that is drawn here, for any patient of any honest site.
+    settings : ServerSettings, federation.toml
+    ledger : Ledger, which pays for the noise drawn here, for any patient of any honest site
     """
 
     TABLES: ClassVar[str] = _TABLES
@@ -107,13 +103,11 @@ class Aggregator(ServerFolder):
 
         Parameters
         ----------
-        invitation : str
-            The line that came from that server's operator, by a path of its own.
+        invitation : str, a line received from that server's operator over another channel
 
         Returns
         -------
-        str
-            The server's address.
+        str, the server's address
         """
         invited = Invitation.read(invitation)
         known = self.parties().get(invited.url)
@@ -135,23 +129,20 @@ class Aggregator(ServerFolder):
 
         Returns
         -------
-        dict
-            name, ca, key and officers.
+        dict of name, ca, key and officers
         """
         return {row["url"]: row for row in self.database.rows("SELECT * FROM parties")}
 
     def client(self, url: str) -> Client:
-        """Return the way to a server that this aggregator joined.
+        """Return the connection to a server that this aggregator joined, open until `hang_up`.
 
         Parameters
         ----------
         url : str
-            Its address.
 
         Returns
         -------
         Client
-            Kept until `hang_up`.
         """
         if url not in self._clients:
             pin = self.parties()[url]["ca"]
@@ -160,26 +151,22 @@ class Aggregator(ServerFolder):
         return self._clients[url]
 
     def hang_up(self) -> None:
-        """Close every connection; the next request opens its own."""
+        """Close every connection."""
         for client in self._clients.values():
             client.close()
 
     def meet(self, url: str, text: str, officer: str, signature: str) -> Study | None:
-        """Take note of a study that a coordinator shows; None if it is none of ours.
+        """Record a coordinator's study as "seen", for a person to approve.
 
         Parameters
         ----------
-        url : str
-            Who shows it.
-        text : str
-            Its document.
+        url : str, of the coordinator
+        text : str, the study's document
         officer, signature : str
-            Who signed it.
 
         Returns
         -------
-        Study or None
-            Kept as "seen", for a person to approve.
+        Study or None, None if this aggregator is not in it
         """
         study = Study.read(text)
         role = self._role(study)
@@ -200,17 +187,15 @@ class Aggregator(ServerFolder):
         return next((role for role in mine if study.server(role) == self.describe(role)), None)
 
     def asked(self, name: str) -> list[tuple[str, str]]:
-        """Return what a study asks of this aggregator, checked, for a person to read.
+        """Return what a study requires of this aggregator, checked, for a person to read.
 
         Parameters
         ----------
-        name : str
-            The first eight digits of its hash, or more.
+        name : str, at least the first eight digits of the study's hash
 
         Returns
         -------
-        list of tuple of str
-            A name and what it is. What pins or signatures forbid raises `Refused`.
+        list of (name, value), what pins or signatures forbid raises `Refused`
         """
         row = self.find(name)
         study = Study.read(row["text"])
@@ -254,7 +239,7 @@ class Aggregator(ServerFolder):
             raise Refused(f"Expected the unit of this ledger, {self.ledger.unit!r}.")
 
     def _knows(self, first: Server) -> bool:
-        """Tell whether the first aggregator enrolled here, by an invitation of its own."""
+        """Whether the first aggregator enrolled here, by an invitation of its own."""
         query = "SELECT 1 FROM members WHERE role = 'aggregator' AND key = ? AND revoked IS NULL"
         return self.database.row(query, first.key) is not None
 
@@ -263,10 +248,8 @@ class Aggregator(ServerFolder):
 
         Parameters
         ----------
-        name : str
-            The first eight digits of its hash, or more.
-        hash : str
-            The same, as a person read and typed them.
+        name : str, at least the first eight digits of the study's hash
+        hash : str, the same, as a person read and typed them
         """
         row = self.find(name)
         if len(hash) < 8 or not row["hash"].startswith(hash):
@@ -287,8 +270,7 @@ class Aggregator(ServerFolder):
 
         Parameters
         ----------
-        name : str
-            The first eight digits of its hash, or more.
+        name : str, at least the first eight digits of the study's hash
         """
         row = self.find(name)
         if not self.move(row["hash"], "seen", "refused"):
@@ -302,33 +284,26 @@ class Aggregator(ServerFolder):
         Parameters
         ----------
         study : Study
-            What it is for.
-        site : StudySite
-            Who sends it.
+        site : StudySite, the sender
         header, payload : mapping and bytes
-            What came.
 
         Returns
         -------
-        str
-            Random; public.
+        str, random and public
         """
         return check_share(study, site, self.find(study.hash)["role"], header, payload)
 
     def parcel_size(self, study: Study, site: StudySite) -> int:
-        """Return how many bytes a site sends here, exactly.
+        """Return the exact number of bytes that a site sends here: a function of study and role.
 
         Parameters
         ----------
         study : Study
-            What it is for.
         site : StudySite
-            Who sends it.
 
         Returns
         -------
         int
-            A function of the study and of this aggregator's role.
         """
         return share_size(study, site, self.find(study.hash)["role"])
 
@@ -338,11 +313,8 @@ class Aggregator(ServerFolder):
         Parameters
         ----------
         study : Study
-            What it is for.
-        site : str
-            Who sends it.
-        payload : bytes
-            The seed or share; secret.
+        site : str, the sender
+        payload : bytes, the seed or share, secret
         """
         role = self.find(study.hash)["role"]
         seen = self._tags.setdefault(study.hash, {})
@@ -356,40 +328,37 @@ class Aggregator(ServerFolder):
         return hashlib.blake2b(beginning, key=self._key_of_tags).digest()
 
     def sweep(self) -> None:
-        """Forget the shares of studies that take no more, on disk and in memory."""
+        """Delete the shares of studies that are closed to them, on disk and in memory."""
         super().sweep()
         opened = {row["hash"] for row in self.database.rows(_OPEN)}
         for name in set(self._tags) - opened:
             self._tags.pop(name, None)
 
     def _taken(self, study: Study, role: str) -> Iterator[tuple[bytes, str]]:
-        """Yield how the shares begin that are here: after a restart as before."""
+        """Yield the beginnings of the shares held, also after a restart."""
         for path in (self.folder / "answers").glob(f"{study.hash}.*"):
             header, payload = read_parcel(path)
             yield self._tag(study, role, payload), str(header["site"])
 
     def tries_now(self, name: str) -> None:
-        """Take note that a sum is about to be paid for.
+        """Record that a sum is about to be paid for.
 
         Parameters
         ----------
-        name : str
-            The study's hash.
+        name : str, the study's hash
         """
         self._tried[name] = self.now()
 
     def has_just_tried(self, name: str) -> bool:
-        """Tell whether a sum was paid for a moment ago: if it could not be stored, wait.
+        """Whether a sum was paid for within `RETRY_SECONDS`: not every round may cost an entry.
 
         Parameters
         ----------
-        name : str
-            The study's hash.
+        name : str, the study's hash
 
         Returns
         -------
         bool
-            For `RETRY_SECONDS`; otherwise every round would cost an entry.
         """
         return name in self._tried and self.now() < self._tried[name] + RETRY_SECONDS
 
@@ -405,8 +374,7 @@ class Aggregator(ServerFolder):
 
         Parameters
         ----------
-        name : str
-            The study's hash.
+        name : str, the study's hash
 
         Returns
         -------
@@ -436,25 +404,23 @@ class Aggregator(ServerFolder):
 
         Parameters
         ----------
-        name : str
-            The study's hash.
+        name : str, the study's hash
 
         Returns
         -------
-        list of str
-            "held", "lock" or "sum", for each proof; table `evidence` of state.sqlite holds it.
+        list of "held", "lock" or "sum", whose proofs are in table `evidence` of state.sqlite
         """
         query = "SELECT kind FROM evidence WHERE study = ?"
         return [str(row["kind"]) for row in self.database.rows(query, name)]
 
     def close(self) -> None:
-        """Close connections and files; what was written stays."""
+        """Close connections and files."""
         self.hang_up()
         super().close()
 
 
 def _named(pairs: Sequence[Sequence[str]] | None) -> set[str] | None:
-    """Return the sites of a list of (site, sharing id), if there is one."""
+    """Return the sites of a list of (site, sharing id), or None."""
     return None if pairs is None else {site for site, _ in pairs}
 
 

@@ -1,7 +1,7 @@
-"""An aggregator's service: sites bring shares, the other aggregator notes; and its rounds.
+"""An aggregator's service for sites' shares and the other aggregator's notes, and its rounds.
 
-Every second it closes what is due, takes the steps it can, and, as the first of two, gives and
-fetches what the second needs. Every few seconds it visits the coordinators that it joined.
+Every second it closes what is due, takes the steps it can, and, as the first of two, exchanges with
+the second. Every few seconds it visits the coordinators that it joined.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOG = logging.getLogger("tacit_federation")
 
 
 class AggregatorService(MemberService):
-    """What sites and the other aggregator may ask."""
+    """Endpoints for sites and the other aggregator."""
 
     coordinator: Aggregator
 
@@ -88,7 +88,7 @@ class AggregatorService(MemberService):
         return show
 
     def _shared_with(self, name: str, member: Row) -> Study:
-        """Return a study whose other aggregator this member is; any other one is refused."""
+        """Return a study whose other aggregator this member is; refuse any other."""
         study, row = self.coordinator.open_study(name)
         if study.server(peer_of(row["role"])).key != member["key"]:
             raise Refused("Expected the other aggregator of this study.")
@@ -96,10 +96,7 @@ class AggregatorService(MemberService):
 
 
 def round_of(place: Aggregator) -> list[str]:
-    """Close what is due and go on with every study, as far as the other aggregator lets it.
-
-    What cannot be done now is done later: one study or server that fails stops no other.
-    """
+    """Close what is due and advance every study as far as possible; one failure stops no other."""
     said: list[str] = []
     place.close_due()
     query = (
@@ -118,7 +115,7 @@ def round_of(place: Aggregator) -> list[str]:
 
 
 def visit_coordinators(place: Aggregator) -> list[str]:
-    """Look for new studies, and tell what was signed, opened or ended."""
+    """Fetch new studies, and report what was signed, opened or ended."""
     said: list[str] = []
     for url, party in place.parties().items():
         try:
@@ -134,7 +131,7 @@ def visit_coordinators(place: Aggregator) -> list[str]:
 
 
 def _why(error: Exception) -> str:
-    """Return what people are told: of a message that is not ours its kind alone."""
+    """Return a message for people: of a foreign error its kind alone."""
     return str(error) if isinstance(error, TacitError) else type(error).__name__
 
 
@@ -158,7 +155,7 @@ def _meet_new(place: Aggregator, url: str, client: Client) -> list[str]:
 
 
 def _tell(place: Aggregator, url: str, client: Client) -> list[str]:
-    """Send what the coordinator should know, each once it was taken."""
+    """Send what the coordinator should know, each until it was taken."""
     said = []
     for row in place.studies():
         due = _due(place, row)

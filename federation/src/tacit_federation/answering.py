@@ -1,9 +1,9 @@
 """Teachers of one site: each a process with its own limits, and answers that never fail.
 
-One patient moves one teacher only if nothing else couples them: no clock, no memory, no failure
-that another one sees (docs/theory/federation.md#what-one-patient-moves). So each has processor
-seconds, wall-clock seconds and memory of its own, all public; one that has no records, fails, or
-exceeds a limit answers class 0 everywhere. Nothing here raises because of what is in a record.
+One patient moves one teacher only if nothing else couples them: no clock, no memory, no visible
+failure (docs/theory/federation.md#what-one-patient-moves). So each has public limits of its own;
+one without records, that fails, or that exceeds a limit answers class 0 everywhere. Nothing here
+raises because of what is in a record.
 """
 
 from __future__ import annotations
@@ -36,22 +36,14 @@ WALL_PER_CPU, WALL_EXTRA = 2, 5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one teacher may take; public, and the same for all.
-
-    Parameters
-    ----------
-    seconds : int
-        Of the processor.
-    megabytes : int
-        Of memory.
-    """
+    """Public limits of one teacher, the same for all: processor seconds, and memory."""
 
     seconds: int
     megabytes: int
 
     @property
     def wall_seconds(self) -> int:
-        """When a teacher is stopped at the latest, by the clock of its own process."""
+        """Latest end of a teacher, by the clock of its own process."""
         return WALL_PER_CPU * self.seconds + WALL_EXTRA
 
 
@@ -65,27 +57,10 @@ def ask_teachers(
     key: bytes,
     limits: Limits,
 ) -> Integers:
-    """Return what each teacher answers to each input: (teachers, queries). Secret.
+    """Return each teacher's class for each input: (teachers, queries). Secret.
 
-    Parameters
-    ----------
-    teacher : estimator or family
-        As `tacit.teachers.predict_with_teachers` takes it.
-    records : tuple of X, y and groups
-        Private rows, class indices, and whose they are (None: each row is its own unit). Secret.
-    inputs : array of shape (queries, ...)
-        The study's; public.
-    n_teachers, n_classes : int
-        As the study says.
-    key : bytes
-        The site's own for `shard_of`; secret.
-    limits : Limits
-        Of each teacher.
-
-    Returns
-    -------
-    array of int of shape (teachers, queries)
-        Class 0 everywhere for a teacher that failed. Secret.
+    `records` are private X, y and groups (None: each row is its own unit), `inputs` the study's,
+    `key` the site's secret one of `shard_of`. A teacher that fails answers class 0 everywhere.
     """
     X, y, groups = records
     labels, fits = Labels(tuple(range(n_classes))).read(y)
@@ -107,7 +82,7 @@ def _filled(
     ask: Callable[[Any, Any], NDArray[Any] | None],
     proper: Callable[[Any], bool],
 ) -> NDArray[Any]:
-    """Ask each teacher with its own rows; what is no proper answer leaves the blank. Secret."""
+    """Query each teacher, trained on its own rows; an invalid answer stays blank. Secret."""
     X, y, shards = rows
     for number in range(len(answers)):
         own = shards == number
@@ -153,27 +128,8 @@ def ask_for_codes(
 ) -> Floats:
     """Return the codes of each teacher's masks: (teachers, queries, length). Secret.
 
-    Parameters
-    ----------
-    teacher : MaskTeacher or callable
-        As `tacit.masks.segment_with_teachers` takes it.
-    records : tuple of scans, masks and groups
-        Private, and whose they are (None: each scan is its own unit). Secret.
-    inputs : array of shape (queries, ...)
-        The study's scans; public.
-    encode : EncodeMasks
-        The public codec; it knows the number of classes.
-    n_teachers, length : int
-        As the study says.
-    key : bytes
-        The site's own for `shard_of`; secret.
-    limits : Limits
-        Of each teacher.
-
-    Returns
-    -------
-    array of shape (teachers, queries, length)
-        NaN, which is read as the centre, for a teacher that failed. Secret.
+    `records` are private scans, masks and groups, `encode` is the public codec, `key` the site's
+    secret one of `shard_of`. A teacher that fails has NaN, which is read as the centre.
     """
     from tacit.masks import are_classes  # with PyTorch, which other studies do without
 
@@ -198,12 +154,12 @@ def ask_for_codes(
 
 
 def codes_of_answers(answers: Any, shape: tuple[int, int, int]) -> Floats:
-    """Return given codes (teachers, queries, length), NaN of a teacher that has none. Secret."""
+    """Return given codes (teachers, queries, length), NaN of a teacher without any. Secret."""
     return np.stack([numbers_in(own, shape[1:]) for own in each_teacher(answers, shape)])
 
 
 def each_teacher(answers: Any, shape: tuple[int, ...]) -> list[Any]:
-    """Return what stands for each teacher; how many there are, and an array's shape, are public."""
+    """Return each teacher's entry; their number, and an array's shape, are public."""
     fits = isinstance(answers, list | tuple | np.ndarray) and len(answers) == shape[0]
     if not fits or (getattr(answers, "ndim", 1) > 1 and answers.shape != shape):
         raise InvalidArgument(
@@ -213,7 +169,7 @@ def each_teacher(answers: Any, shape: tuple[int, ...]) -> list[Any]:
 
 
 def numbers_in(entry: Any, shape: tuple[int, ...]) -> Floats:
-    """Return one teacher's numbers, NaN where there is none, and everywhere in another shape."""
+    """Return one teacher's numbers, NaN where there is none or the shape differs."""
     with suppress(Exception):  # ragged, or of somebody's own kind: of this teacher alone
         array = np.asarray(entry)
         if array.shape == shape:
@@ -224,8 +180,7 @@ def numbers_in(entry: Any, shape: tuple[int, ...]) -> Floats:
 def _rehearse(said: Any, proper: Callable[[Any], bool], limits: Limits) -> None:
     """Refuse a teacher that could not learn the public inputs with made-up labels.
 
-    Without it, a teacher that cannot be sent to its process, does not fit the inputs, or needs
-    more than the limits would answer class 0 everywhere and nobody would know.
+    Otherwise one that does not fit the inputs or the limits would silently answer class 0.
     """
     if not proper(said):
         raise InvalidArgument(
@@ -236,13 +191,13 @@ def _rehearse(said: Any, proper: Callable[[Any], bool], limits: Limits) -> None:
 
 
 def is_answer(said: Any, queries: int, classes: int) -> bool:
-    """Tell whether one teacher's row is one class for each query."""
+    """Whether one teacher's row is one class for each query."""
     proper = isinstance(said, np.ndarray) and said.shape == (queries,) and said.dtype.kind in "iu"
     return proper and bool((said >= 0).all() and (said < classes).all())
 
 
 def counts_of_answers(answers: Any, *, teachers: int, queries: int, classes: int) -> Integers:
-    """Return counts (queries, classes); a teacher with anything else answers class 0. Secret."""
+    """Return counts (queries, classes); a teacher with an invalid row answers class 0. Secret."""
     votes = np.zeros((teachers, queries), dtype=np.int64)
     for number, own in enumerate(each_teacher(answers, votes.shape)):
         row = numbers_in(own, (queries,))
@@ -252,7 +207,7 @@ def counts_of_answers(answers: Any, *, teachers: int, queries: int, classes: int
 
 
 def _one_teacher(job: tuple[Any, ...], limits: Limits) -> NDArray[Any] | None:
-    """Let one process train and answer; None for whatever goes wrong in it. Secret."""
+    """Train and answer in a process; None for any failure. Secret."""
     import cloudpickle
 
     environment = {**os.environ, **dict.fromkeys(_ONE_THREAD, "1")}
@@ -268,10 +223,7 @@ def _one_teacher(job: tuple[Any, ...], limits: Limits) -> NDArray[Any] | None:
 
 
 def _run(command: list[str], job: bytes, environment: dict[str, str], limits: Limits) -> bytes:
-    """Return what a process said; whatever it has started ends with it.
-
-    A process that it leaves behind would take time from the next teacher.
-    """
+    """Return a process's output; its children end with it, or they would slow the next teacher."""
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command,

@@ -1,7 +1,7 @@
 """What a site checks before a person is asked, and what that person is shown.
 
 Everything here follows from public numbers: policy, signatures, pinned keys, price, budget. The
-site prices the plan itself; what the document says about its price does not matter.
+site prices the plan itself and ignores any price in the document.
 """
 
 from __future__ import annotations
@@ -22,26 +22,18 @@ from tacit_federation.sums import share_size
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Everything that a study asks of a site: what the steward reads before approving.
+    """Everything that a study requires of a site: what the steward reads before approving.
 
     Parameters
     ----------
     study : Study
-        The document.
-    site : StudySite
-        This site in it.
-    epsilon : float
-        What the study costs alone, at the delta of the site's ledger.
+    site : StudySite, this site in it
+    epsilon : float, cost of the study alone, at the delta of the site's ledger
     delta : float
-        That delta.
-    spent, budget : float
-        Epsilon of all that the ledger holds, and its limit.
-    fits : bool
-        Whether the ledger has room.
-    bytes : int
-        How many bytes would leave, exactly, whatever the records.
-    parcels : mapping of str to int
-        How many of them to whom, by role.
+    spent, budget : float, epsilon of all entries of the ledger, and its limit
+    fits : bool, whether the ledger has room
+    bytes : int, exact size of what would leave, whatever the records
+    parcels : mapping of str to int, bytes by the receiver's role
     """
 
     study: Study
@@ -59,8 +51,7 @@ class Asked:
 
         Returns
         -------
-        list of tuple of str
-            A name and what it is.
+        list of (name, value)
         """
         study, plan = self.study, self.study.plan
         numbers = ", ".join(
@@ -98,8 +89,7 @@ class Asked:
 
         Returns
         -------
-        str
-            One paragraph for the steward.
+        str, one paragraph for the steward
         """
         study, teachers = self.study, self.site.teachers
         told = (
@@ -129,14 +119,14 @@ _TRUST = {
 
 
 def parcel_sizes(study: Study, site: StudySite) -> dict[str, int]:
-    """Return how many bytes go to whom, exactly, by role."""
+    """Return exact numbers of bytes by the receiver's role."""
     if study.mode == "coordinator":
         return {"coordinator": answers_size(study, site)}
     return {role: share_size(study, site, role) for role in AGGREGATORS}
 
 
 def trusted_with(study: Study) -> str:
-    """Return who must have drawn the noise and kept the answers: in a statement, for people."""
+    """Return who draws the noise and protects the answers, for statements."""
     names = [
         f"the {each.role} {'aggregator ' if each.role in AGGREGATORS else ''}at {each.url} "
         f"(key {fingerprint(each.key)})"
@@ -146,7 +136,7 @@ def trusted_with(study: Study) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Return a time for people.
+    """Format a time.
 
     >>> moment(0)
     '1970-01-01 00:00 UTC'
@@ -165,29 +155,11 @@ def check_study(
     key: str,
     ledger: Ledger,
 ) -> StudySite:
-    """Return this site in a study, or raise `Refused` with the first thing that does not hold.
+    """Return this site in a study, or raise `Refused` with the first violation.
 
-    Parameters
-    ----------
-    study : Study
-        What is asked.
-    signed : tuple of str
-        The officer's key and signature.
-    agreed : mapping of str to str
-        Signatures of the aggregators, by role, if there are any.
-    policy : Policy
-        What this site never does.
-    servers : mapping
-        What this site joined, by address: pinned `ca` and `key`.
-    name, key : str
-        This site's.
-    ledger : Ledger
-        Its own.
-
-    Returns
-    -------
-    StudySite
-        As the document names it.
+    `signed` is the officer's key and signature, `agreed` the aggregators' signatures by role,
+    `servers` the pinned `ca` and `key` of joined servers by address; `name` and `key` are this
+    site's.
     """
     officer, signature = signed
     if officer not in policy.officers:
@@ -247,22 +219,7 @@ def _check_policy(study: Study, policy: Policy, ledger: Ledger) -> None:
 
 
 def asked_of(study: Study, site: StudySite, ledger: Ledger) -> Asked:
-    """Return what a study asks of a site, priced here.
-
-    Parameters
-    ----------
-    study : Study
-        Checked.
-    site : StudySite
-        This one.
-    ledger : Ledger
-        The site's own.
-
-    Returns
-    -------
-    Asked
-        For people.
-    """
+    """Return what a checked study requires of a site, priced by its ledger."""
     sizes = parcel_sizes(study, site)
     return Asked(
         study,
@@ -278,21 +235,9 @@ def asked_of(study: Study, site: StudySite, ledger: Ledger) -> Asked:
 
 
 def sending_time(study: Study, now: float, end: int | None = None) -> int:
-    """Draw when to send: a slot, uniform over the second half of the window or what is left of it.
+    """Draw a sending slot, uniform over the second half of the window or the rest of it.
 
-    Parameters
-    ----------
-    study : Study
-        With its window.
-    now : float
-        Seconds since 1970.
-    end : int, optional
-        When it closes, if that is known to be later.
-
-    Returns
-    -------
-    int
-        Seconds since 1970, a slot before the end at the latest.
+    `end` is the closing time, if known to be later; the slot is before it. Seconds since 1970.
     """
     window = study.window
     closes = window.closes if end is None else end

@@ -1,9 +1,8 @@
-"""Certificates: each server is its own authority, and lets in whom it enrolled.
+"""Certificates: each server is its own authority, and admits whom it enrolled.
 
-P-256 throughout. An authority lasts ten years, a member's certificate ninety days; it is renewed
-from day 60 on. They begin a day early, because clocks differ. What a certificate may do is in the
-server's own table, by its fingerprint; the certificate itself says only who issued it and whether
-it is a server's or a client's.
+P-256. An authority lasts ten years, a member's certificate ninety days; it is renewed from day 60
+on. They begin a day early, because clocks differ. Permissions are in the server's own table, by
+fingerprint; the certificate itself names only the issuer, and whether it is a server or a client.
 """
 
 from __future__ import annotations
@@ -33,22 +32,14 @@ _EARLY = datetime.timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """One server's certificate authority.
-
-    Parameters
-    ----------
-    certificate : x509.Certificate
-        Public; sites pin its SHA-256.
-    _key : ec.EllipticCurvePrivateKey
-        Never leaves the folder.
-    """
+    """One server's authority: a public certificate, pinned by sites, and a secret key."""
 
     certificate: x509.Certificate
     _key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @classmethod
     def create(cls, folder: Path, name: str) -> Authority:
-        """Make an authority in a folder: `ca.key` (mode 0600) and `ca.pem`."""
+        """Create an authority in a folder: `ca.key` (mode 0600) and `ca.pem`."""
         key, subject = _new_key(), _name(name)
         usage = _usage(signs_certificates=True)
         builder = _builder(subject, subject, key.public_key(), AUTHORITY_DAYS)
@@ -80,10 +71,7 @@ class Authority:
         write_atomically(folder / "server.pem", leaf.public_bytes(serialization.Encoding.PEM))
 
     def issue_client(self, csr: bytes, name: str) -> bytes:
-        """Return a member's certificate for the key of its request, as PEM.
-
-        Of the request only the key is used: what it asks to be called does not matter.
-        """
+        """Return a member's PEM certificate for a request's key; the request's name is ignored."""
         leaf = self._issue(read_request(csr), name, ExtendedKeyUsageOID.CLIENT_AUTH, None)
         return leaf.public_bytes(serialization.Encoding.PEM)
 
@@ -106,11 +94,7 @@ class Authority:
 
 
 def new_request(folder: Path, name: str) -> bytes:
-    """Write a new key, `tls.key`, and return a request for its certificate; keep one that is there.
-
-    A site that was killed while it enrolled asks again with the same key, and gets the same
-    certificate.
-    """
+    """Write a new `tls.key`, or reuse it after an interruption, and return a request for it."""
     path = folder / "tls.key"
     if not path.exists():
         write_atomically(path, private_pem(_new_key()), SECRET)
@@ -139,7 +123,7 @@ def read_request(csr: bytes) -> ec.EllipticCurvePublicKey:
 
 
 def key_of_request(csr: bytes) -> str:
-    """Return the SHA-256 of the key in a request, by which a repeated request is known."""
+    """Return the SHA-256 of a request's key, which identifies a repeated request."""
     return _key_hash(read_request(csr))
 
 
@@ -164,17 +148,16 @@ def read_certificate(pem: bytes) -> x509.Certificate:
 
 
 def certificate_hash(pem: bytes) -> str:
-    """Return the SHA-256 of a certificate, as servers see it: its fingerprint."""
+    """Return the SHA-256 of a certificate: its fingerprint."""
     return hashlib.sha256(
         read_certificate(pem).public_bytes(serialization.Encoding.DER)
     ).hexdigest()
 
 
 def check_issued(pem: bytes, authority: bytes, now: float) -> None:
-    """Raise `Refused`, saying why, unless a certificate is this authority's and valid now.
+    """Raise `Refused`, with the reason, unless a certificate is this authority's and valid now.
 
-    A TLS 1.3 client whose certificate is refused sees a closed connection and no reason, so it
-    asks here first.
+    In TLS 1.3 a refused client sees a closed connection and no reason: it checks here first.
     """
     leaf, issuer = read_certificate(pem), read_certificate(authority)
     try:
@@ -192,19 +175,19 @@ def check_issued(pem: bytes, authority: bytes, now: float) -> None:
 
 
 def should_renew(pem: bytes, now: float) -> bool:
-    """Tell whether a certificate is older than 60 days."""
+    """Whether a certificate is older than 60 days."""
     begun = read_certificate(pem).not_valid_before_utc + _EARLY
     return now > (begun + datetime.timedelta(days=RENEW_AFTER_DAYS)).timestamp()
 
 
 def hosts_of(pem: bytes) -> list[str]:
-    """Return the names and addresses that a server's certificate is for."""
+    """Return the names and addresses of a server's certificate."""
     names = read_certificate(pem).extensions.get_extension_for_class(x509.SubjectAlternativeName)
     return [str(each.value) for each in names.value]
 
 
 def server_context(folder: Path, *, clients: bool) -> ssl.SSLContext:
-    """Return TLS 1.3 for a server; with `clients`, only those who show a certificate come in."""
+    """Return a server's TLS 1.3 context; with `clients`, only clients with a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(folder / "server.pem", folder / "server.key")
@@ -215,7 +198,7 @@ def server_context(folder: Path, *, clients: bool) -> ssl.SSLContext:
 
 
 def client_context(authority: bytes, folder: Path | None) -> ssl.SSLContext:
-    """Return TLS 1.3 for a client that trusts this one authority and no other."""
+    """Return a client's TLS 1.3 context that trusts this one authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(cadata=authority.decode("ascii"))

@@ -1,4 +1,4 @@
-"""A site's way to one server: outbound only, TLS 1.3, one authority, every reply bounded."""
+"""A site's client of one server: outbound, TLS 1.3, one authority, replies of bounded size."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _HEADERS = {"Tacit-Protocol": PROTOCOL, "Accept-Encoding": "identity"}
 
 
 class Reply:
-    """What a server said: a status and bytes."""
+    """A server's reply: a status and bytes."""
 
     __slots__ = ("body", "status")
 
@@ -53,16 +53,15 @@ class Reply:
 
 
 def folder_for(folder: Path, url: str) -> Path:
-    """Return where a party keeps its certificate for one server."""
+    """Return the folder of a party's certificate for one server."""
     name = "".join(sign if sign.isalnum() else "-" for sign in url.removeprefix("https://"))
     return folder / "servers" / f"{name}-{digest(url)[:8]}"  # no two share one
 
 
 def refuse_another(known: Mapping[str, Any] | Any, invitation: Invitation) -> None:
-    """Refuse an invitation that differs from the one by which an address was joined before.
+    """Refuse an invitation with another name, authority or key than the first of that address.
 
-    Whoever could change authority or key would be sent the answers meant for the server that was
-    pinned; another name would be known there, and not here.
+    Otherwise its sender would receive the answers meant for the pinned server.
     """
     if known is None:
         return
@@ -80,7 +79,7 @@ def refuse_another(known: Mapping[str, Any] | Any, invitation: Invitation) -> No
 
 
 def enrol(folder: Path, invitation: Invitation, key: SigningKey) -> str:
-    """Get a certificate for an invitation; what was interrupted is done again with the same key.
+    """Get a certificate for an invitation, after an interruption with the same key.
 
     Returns the SHA-256 of the server's authority, to be pinned.
     """
@@ -106,7 +105,7 @@ def enrol(folder: Path, invitation: Invitation, key: SigningKey) -> str:
 
 
 class Client:
-    """One server as a member sees it: `GET`, `PUT`, `DELETE` under /v1."""
+    """One server for a member: `GET`, `PUT`, `DELETE` under /v1."""
 
     def __init__(
         self, folder: Path, url: str, *, pin: str, clock: Callable[[], float] = time.time
@@ -133,7 +132,7 @@ class Client:
         most: int = MOST_REPLY,
         more: Mapping[str, str] = _NOTHING,
     ) -> Reply:
-        """Send one request; `Unreachable` if nobody answers, `Refused` if this member may not."""
+        """Send one request; `Unreachable` without a reply, `Refused` if this member may not."""
         headers = {**_HEADERS, **more}
         if body is not None:
             headers["Content-Type"] = "application/octet-stream"

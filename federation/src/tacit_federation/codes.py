@@ -1,7 +1,7 @@
 """Studies of codes: a codec that the document pins, a plan for a price, and masks of a release.
 
-All of it is public. A site that holds another codec than the study's would add numbers that mean
-something else: it refuses before anything is trained.
+All of it is public. A site with another codec than the study's would add incompatible numbers: it
+refuses before anything is trained.
 """
 
 from __future__ import annotations
@@ -30,12 +30,10 @@ def codec_hash(codec: Any) -> str:
     Parameters
     ----------
     codec : PCACodec, BlockPCACodec or IdentityCodec
-        Public.
 
     Returns
     -------
-    str
-        SHA-256 of `tacit.masks.codec_bytes`.
+    str, SHA-256 of `tacit.masks.codec_bytes`
     """
     from tacit.masks import codec_bytes
 
@@ -43,15 +41,7 @@ def codec_hash(codec: Any) -> str:
 
 
 def check_codec(study: Study, codec: Any) -> None:
-    """Raise `Refused` unless a codec is the one that a study of codes pins.
-
-    Parameters
-    ----------
-    study : Study
-        Of codes; one that pins no codec takes any of its length.
-    codec : Codec
-        What a site would encode with.
-    """
+    """Raise `Refused` unless a codec is the one that a study of codes pins, if any."""
     pinned = study.answers.get("codec")
     if pinned is not None and codec_hash(codec) != pinned:
         raise Refused("Expected the codec that the study pins: this one has another hash.")
@@ -60,18 +50,7 @@ def check_codec(study: Study, codec: Any) -> None:
 
 
 def slow_noise(study: Study) -> str:
-    """Return a warning where drawing a study's noise takes long; empty where it does not.
-
-    Parameters
-    ----------
-    study : Study
-        Whose noise is drawn at the release, or at each aggregator's lock.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """Return a warning where drawing a study's noise takes long, otherwise ""."""
     mechanism: Any = study.plan.mechanism
     if not study.codes:
         return ""
@@ -92,16 +71,12 @@ def codes_study(
 
     Parameters
     ----------
-    codec : PCACodec, BlockPCACodec or IdentityCodec
-        Public; the document pins it.
-    scans : array of shape (queries, *spatial)
-        The public inputs.
-    n_teachers : int
-        Of all sites together.
-    epsilon, delta : float
-        What the study may cost one unit.
+    codec : PCACodec, BlockPCACodec or IdentityCodec, pinned by the document
+    scans : array of shape (queries, *spatial), the public inputs
+    n_teachers : int, of all sites together
+    epsilon, delta : float, cost for one unit
     shared : bool
-        Two aggregators add, and a noise each (`SharedCodes`); else one (`GaussianMean`).
+        Two aggregators, each with its noise (`SharedCodes`); else one (`GaussianMean`).
 
     Returns
     -------
@@ -127,25 +102,19 @@ def _round(codec: Any, scans: NDArray[Any], n_teachers: int, noise: float, *, sh
 def released_masks(
     study: Study, found: StudyRelease, codec: Any, scans: ArrayLike, frame: bytes
 ) -> NDArray[Any]:
-    """Return the soft masks of a study that `codes_study` planned.
+    """Return the soft masks of a study that `codes_study` planned, by post-processing.
 
     Parameters
     ----------
     study : Study
-        Of codes.
     found : StudyRelease
-        What it released.
-    codec : Codec
-        The pinned one.
-    scans : array of shape (queries, *spatial)
-        The study's inputs.
-    frame : bytes
-        Its frame.
+    codec : Codec, the pinned one
+    scans : array of shape (queries, *spatial), the study's inputs
+    frame : bytes, the study's frame
 
     Returns
     -------
-    array of shape (queries, *shape)
-        Of all but the background: post-processing.
+    array of shape (queries, *shape), of all but the background
     """
     check_codec(study, codec)
     noise = 1 / math.sqrt(study.plan.mu_squared() or math.inf)

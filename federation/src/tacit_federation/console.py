@@ -61,23 +61,12 @@ Page = Callable[[Request, Session], Awaitable[Response]]
 
 
 def console_app(coordinator: Coordinator) -> Any:
-    """Return the application of the console.
-
-    Parameters
-    ----------
-    coordinator : Coordinator
-        Whose studies it shows.
-
-    Returns
-    -------
-    ASGI application
-        To be served over TLS.
-    """
+    """Return the ASGI application of a coordinator's console, to be served over TLS."""
     return _WithHeaders(_Console(coordinator).app())
 
 
 class _WithHeaders:
-    """Give every reply its headers, also those to what is not there."""
+    """Middleware that sets headers of every reply, also of errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -118,7 +107,7 @@ class _Console:
     def _safe(
         self, handler: Callable[[Request], Awaitable[Response]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Whatever goes wrong is one line without any detail."""
+        """Turn any error into one line without details."""
 
         async def endpoint(request: Request) -> Response:
             try:
@@ -242,7 +231,7 @@ class _Console:
         )
 
     def _add_days(self, name: str, sites: dict[str, dict[str, Any]]) -> None:
-        """Say on which day a site decided and answered; never when on that day."""
+        """Add the day on which a site decided and answered; never the time."""
         for row in sites.values():
             row.update(decided="", on="")
         for each in map(json.loads, audit_lines(self.coordinator.database)):
@@ -318,12 +307,12 @@ class _Console:
 
 
 def _same_origin(request: Request) -> bool:
-    """Tell whether a form comes from a page of this very console."""
+    """Whether a form comes from a page of this console."""
     return request.headers.get("origin") == f"https://{request.headers.get('host', '')}"
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """Read a small form; of a field that comes twice the first is taken."""
+    """Read a small form; of a repeated field the first is taken."""
     body = await small_body(request, MOST_FORM)
     return {name: values[0] for name, values in parse_qs(body.decode("utf-8")).items()}
 
@@ -344,7 +333,7 @@ def _environment() -> Environment:
 
 
 def rendered(name: str, **shown: Any) -> str:
-    """Return a page; whatever it shows is escaped."""
+    """Return a page; all values are escaped."""
     return _environment().get_template(name).render(**shown)
 
 
@@ -354,18 +343,5 @@ def style() -> str:
 
 
 def steward_page(asked: Asked, known: SiteStudy) -> str:
-    """Return one page that says exactly what a study asks of a site and what would leave.
-
-    Parameters
-    ----------
-    asked : Asked
-        Checked and priced at the site.
-    known : SiteStudy
-        Where the site is with it.
-
-    Returns
-    -------
-    str
-        HTML that needs nothing besides itself.
-    """
+    """Return a self-contained page of what a study requires of a site and what would leave."""
     return rendered("steward.html", asked=asked, known=known, css=style())

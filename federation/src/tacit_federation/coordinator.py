@@ -1,7 +1,7 @@
 """A coordinator: its studies are drafted, signed, opened, and closed by presence and clock.
 
-What sites send: `tacit_federation.receiving`; the release: `tacit_federation.releasing`. Why
-presence and clock alone may decide: docs/theory/federation.md#who-takes-part.
+Uploads: `tacit_federation.receiving`; the release: `tacit_federation.releasing`. Why presence and
+clock alone may decide: docs/theory/federation.md#who-takes-part.
 """
 
 from __future__ import annotations
@@ -21,21 +21,17 @@ from tacit_federation.sums import read_sum
 
 
 class Coordinator(ServerFolder):
-    """The folder of a coordinator: keys, studies, who enrolled, ledger.
+    """The folder of a coordinator: keys, studies, members, ledger.
 
     Parameters
     ----------
-    folder : path
-        What `Coordinator.create` made.
-    clock : function, optional
-        Returns seconds since 1970.
+    folder : path, made by `Coordinator.create`
+    clock : function, optional, returns seconds since 1970
 
     Attributes
     ----------
-    settings : ServerSettings
-        federation.toml.
-    ledger : Ledger
-        Who pays for releases; it proves its budget for any patient of any site.
+    settings : ServerSettings, federation.toml
+    ledger : Ledger, which pays for releases, for any patient of any site
     """
 
     @classmethod
@@ -45,12 +41,11 @@ class Coordinator(ServerFolder):
         return [officer.public]
 
     def server(self) -> Server:
-        """Return how studies name this coordinator.
+        """Return this coordinator as studies name it.
 
         Returns
         -------
-        Server
-            With its authority, key, ledger and budget pinned.
+        Server, with its authority, key, ledger and budget
         """
         return self.describe("coordinator")
 
@@ -59,13 +54,11 @@ class Coordinator(ServerFolder):
 
         Parameters
         ----------
-        teachers : mapping or int
-            How many teachers each site has; a number is for every site that enrolled.
+        teachers : mapping or int, number of teachers by site, or of every enrolled site
 
         Returns
         -------
-        list of StudySite
-            In the order of their names.
+        list of StudySite, in the order of their names
         """
         query = "SELECT id, key FROM members WHERE role = 'site' AND revoked IS NULL ORDER BY id"
         enrolled = {row["id"]: row["key"] for row in self.database.rows(query)}
@@ -75,16 +68,13 @@ class Coordinator(ServerFolder):
         return [StudySite(name, enrolled[name], count) for name, count in sorted(wanted.items())]
 
     def add(self, study: Study, inputs: bytes, frame: bytes = b"") -> None:
-        """Take a draft: its text, and the inputs that it names.
+        """Add a draft: its text, and the inputs that it names.
 
         Parameters
         ----------
-        study : Study
-            Whose server must be this one.
-        inputs : bytes
-            The npy file of public inputs.
-        frame : bytes, optional
-            The npy file of centres and weights, where answers are codes.
+        study : Study, whose server must be this one
+        inputs : bytes, the npy file of public inputs
+        frame : bytes, optional, the npy file of centres and weights of a study of codes
         """
         check_inputs(study, inputs)
         if study.server("coordinator") != self.server():
@@ -106,14 +96,12 @@ class Coordinator(ServerFolder):
                 note(rows, self.now(), "drafted", study=study.hash)
 
     def sign(self, name: str, officer: SigningKey) -> None:
-        """Store an officer's signature over a study.
+        """Store an officer's signature of a study.
 
         Parameters
         ----------
-        name : str
-            The study's hash.
-        officer : SigningKey
-            One of those that the file `officers` names.
+        name : str, the study's hash
+        officer : SigningKey, one of the file `officers`
         """
         row = self.find(name)
         if officer.public not in self.officers:
@@ -126,12 +114,11 @@ class Coordinator(ServerFolder):
             raise Refused("Expected a study that nobody else has signed: one officer signs it.")
 
     def open(self, name: str) -> None:
-        """Show a signed study to the sites; a second time changes nothing.
+        """Show a signed study to the sites; idempotent.
 
         Parameters
         ----------
-        name : str
-            The study's hash.
+        name : str, the study's hash
         """
         row = self.find(name)
         if row["state"] == "draft":
@@ -149,23 +136,21 @@ class Coordinator(ServerFolder):
         self.move(row["hash"], "signed", "open", event="opened")
 
     def agreed(self, name: str) -> dict[str, str]:
-        """Return which aggregators have signed a study.
+        """Return the aggregators' signatures of a study, by role.
 
         Parameters
         ----------
-        name : str
-            The study's hash.
+        name : str, the study's hash
 
         Returns
         -------
         dict
-            Signatures by role.
         """
         found = self.database.rows("SELECT role, signature FROM agreed WHERE study = ?", name)
         return {row["role"]: row["signature"] for row in found}
 
     def tick(self) -> None:
-        """Close what is due, and delete the answers to what has ended."""
+        """Close what is due, and delete the answers of ended studies."""
         self.close_due()
         self.sweep()
 
@@ -173,18 +158,17 @@ class Coordinator(ServerFolder):
         return "survivors", json.dumps(present)
 
     def presence(self, name: str) -> dict[str, Row]:
-        """Return, for each site of a study, what it decided and whether it answered.
+        """Return, for each site of a study, its decision and whether it answered.
 
         Parameters
         ----------
-        name : str
-            The study's hash.
+        name : str, the study's hash
 
         Returns
         -------
         dict
-            decision, answered and dropped by site; never what it answered, or when. Where two
-            aggregators add, who has answered is known here once one of them has opened its sum.
+            decision, answered and dropped by site; never what it answered, or when. With two
+            aggregators, answered is known once one of them has opened its sum.
         """
         study = Study.read(self.find(name)["text"])
         decided = self.database.rows("SELECT * FROM approvals WHERE study = ?", study.hash)
@@ -204,7 +188,7 @@ class Coordinator(ServerFolder):
         }
 
     def _added(self, study: Study) -> list[str]:
-        """Return the sites in the sums that aggregators have opened."""
+        """Return the sites in the opened sums."""
         query = "SELECT role, body FROM sums WHERE study = ? ORDER BY role LIMIT 1"
         row = self.database.row(query, study.hash)
         if row is None:

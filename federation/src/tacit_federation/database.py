@@ -1,12 +1,9 @@
-"""State that survives: one SQLite file, one writer at a time, every step on disk before the next.
+"""Persistent state: one SQLite file, one writer at a time, every step on disk before the next.
 
-Write-ahead log, full synchronisation. Rows that say how something ended are written once: triggers
-refuse to change them, whoever asks.
-
-The audit log is a table: what happened, in order, as a chain of hashes like the ledger's. Lines say
-who enrolled, approved, answered (by sharing id), what was opened, closed and released, the day,
-never the hour; never votes or digests. Polls carry the head, so that a server that goes back to an
-earlier log is found out by every site.
+Write-ahead log, full synchronisation; triggers refuse changes of final rows. The audit log is a
+table, chained by hashes like the ledger: who enrolled, approved, answered (by sharing id), what was
+opened, closed and released, the day, never the hour; never votes or digests. Polls carry its head,
+so that every site detects a server that was rolled back.
 """
 
 from __future__ import annotations
@@ -35,12 +32,12 @@ class StateUnavailable(TacitError):
 
 
 def tables(name: str) -> str:
-    """Return what `tables/NAME.sql` beside this module declares."""
+    """Return the SQL of `tables/NAME.sql` beside this module."""
     return (Path(__file__).with_name("tables") / f"{name}.sql").read_text(encoding="utf-8")
 
 
 def write_once(table: str, *columns: str) -> str:
-    """Return triggers that refuse to change columns once they hold something."""
+    """Return triggers that refuse to change columns once they are set."""
     return "".join(
         f"CREATE TRIGGER IF NOT EXISTS {table}_{column}_once BEFORE UPDATE OF {column} ON {table} "
         f"WHEN OLD.{column} IS NOT NULL AND OLD.{column} IS NOT NEW.{column} "
@@ -60,7 +57,7 @@ def append_only(*names: str) -> str:
 
 
 def forward(table: str, order: dict[str, tuple[str, ...]]) -> str:
-    """Return a trigger that lets a state change only as listed: from each, to which."""
+    """Return a trigger that allows only the listed transitions of a state."""
     allowed = " OR ".join(
         f"(OLD.state = '{old}' AND NEW.state IN ({', '.join(repr(new) for new in news)}))"
         for old, news in order.items()
@@ -108,7 +105,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Lend the connection inside one synchronised transaction: all happens, or nothing."""
+        """Lend the connection inside one synchronised transaction."""
         with self._lock, on_disk(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -130,14 +127,14 @@ class Database:
         return found[0] if found else None
 
     def close(self) -> None:
-        """Close the file; what was written stays."""
+        """Close the file."""
         with self._lock:
             self._connection.close()
 
 
 @contextmanager
 def on_disk(path: Path) -> Iterator[None]:
-    """Say in one line that a disk is full, or what else keeps this from being read or written."""
+    """Turn disk errors into one line."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
@@ -149,7 +146,7 @@ def on_disk(path: Path) -> Iterator[None]:
 
 @contextmanager
 def new_folder(place: Path) -> Iterator[None]:
-    """Let a party's folder be made, which must be new or empty; if that fails, it is so again."""
+    """Create a party's folder, which must be new or empty; undo it if that fails."""
     if place.exists() and any(place.iterdir()):
         raise InvalidArgument(f"Expected {str(place)!r} to be new or empty.")
     try:
@@ -164,12 +161,12 @@ def new_folder(place: Path) -> Iterator[None]:
 
 
 def alone(path: Path) -> AbstractContextManager[None]:
-    """Wait until nobody else, in this process or another, does what this file stands for."""
+    """Wait for the exclusive lock of this file, between threads and processes."""
     return locked(path, os.O_RDWR | os.O_CREAT)
 
 
 def _statements(script: str) -> Iterator[str]:
-    """Cut a script into statements; a trigger holds semicolons of its own."""
+    """Split a script into statements; triggers contain semicolons."""
     part = ""
     for line in script.splitlines(keepends=True):
         part += line
@@ -187,14 +184,14 @@ AUDIT_START = digest("tacit-audit/1")
 
 
 class Head(NamedTuple):
-    """How long a log is, and the hash of its last line."""
+    """Length of a log, and the hash of its last line."""
 
     length: int
     hash: str
 
 
 def note(database: sqlite3.Connection, now: float, event: str, **about: Any) -> None:
-    """Append a line, inside a transaction that does what the line says."""
+    """Append a line, inside the transaction of the event that it records."""
     last = database.execute("SELECT sequence, hash FROM audit ORDER BY sequence DESC LIMIT 1")
     found = last.fetchone() or {"sequence": 0, "hash": AUDIT_START}
     line = canonical(
@@ -217,7 +214,7 @@ def log_head(database: Database) -> Head:
 
 
 def log_hash_at(database: Database, count: int) -> str | None:
-    """Return the hash that the log had when it was that long; None if it never was."""
+    """Return the hash that the log had at this length, or None."""
     if count == 0:
         return AUDIT_START
     found = database.row("SELECT hash FROM audit WHERE sequence = ?", count)
@@ -225,17 +222,15 @@ def log_hash_at(database: Database, count: int) -> str | None:
 
 
 def audit_lines(database: Database) -> list[str]:
-    """Return every line of an audit log, once its chain was verified.
+    """Return every line of an audit log, after verifying its chain.
 
     Parameters
     ----------
-    database : Database
-        A coordinator's state.
+    database : Database, a coordinator's state
 
     Returns
     -------
-    list of str
-        JSON, in order; a chain that does not hold raises `Refused`.
+    list of JSON str, in order; a broken chain raises `Refused`
     """
     previous, found = AUDIT_START, database.rows("SELECT * FROM audit ORDER BY sequence")
     for place, row in enumerate(found, start=1):

@@ -1,7 +1,6 @@
 """Five hospitals on this machine: real processes, real TLS on loopback, made-up patients.
 
-Everything that is shown is what the commands do; only the patients are invented and the window is
-half a minute or so instead of days.
+Every step is that of a command; the window is about half a minute instead of days.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ Say = Callable[[str], None]
 
 
 class Patients(NamedTuple):
-    """Made-up people: two rows each, what is wrong with them, and who they are."""
+    """Made-up people: two rows each, their illnesses, and their ids."""
 
     X: Floats
     y: Integers
@@ -57,19 +56,7 @@ class Patients(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """What the demonstration came to.
-
-    Parameters
-    ----------
-    folder : path
-        Where the parties' folders, the report and the student are.
-    accuracy : float
-        Of the student, on made-up patients that nobody trained on.
-    release : StudyRelease
-        What became public.
-    statements : dict of str to str
-        What those who drew noise, and one hospital, may sign.
-    """
+    """Result of the demonstration, with the accuracy on new made-up patients."""
 
     folder: Path
     accuracy: float
@@ -78,7 +65,7 @@ class Demonstration:
 
 
 def made_up(count: int, seed: int, name: str = "") -> Patients:
-    """Return so many people of three illnesses; the same for the same seed."""
+    """Return so many people of three illnesses; deterministic for a seed."""
     rng = np.random.default_rng(seed)
     illness = rng.integers(0, CLASSES, count)
     centres = 2.2 * np.eye(CLASSES, FEATURES)
@@ -91,23 +78,9 @@ def made_up(count: int, seed: int, name: str = "") -> Patients:
 def demonstrate(
     folder: Path, say: Say, *, seconds: int = 10, two_aggregators: bool = False
 ) -> Demonstration:
-    """Run a whole study on this machine.
+    """Run a whole study on this machine, in a new or empty folder; `say` gets every step.
 
-    Parameters
-    ----------
-    folder : path
-        New or empty.
-    say : function
-        Is told every step, in a line or two.
-    seconds : int
-        How long the window is at the least.
-    two_aggregators : bool
-        Whether two parties add shares, instead of a coordinator that all trust.
-
-    Returns
-    -------
-    Demonstration
-        With the report on disk.
+    `seconds` is the least length of the window; `two_aggregators` replace a trusted coordinator.
     """
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
@@ -183,7 +156,7 @@ def _aggregators(
 
 @contextmanager
 def _processes() -> Iterator[Callable[..., None]]:
-    """Start `tacit` commands in processes of their own, and end these very ones."""
+    """Start `tacit` commands in processes of their own, and end them."""
     running: list[subprocess.Popen[bytes]] = []
     command = [sys.executable, "-c", "from tacit.cli import main; main()"]
 
@@ -272,7 +245,7 @@ def _until(done: Callable[[], bool]) -> None:
 
 
 def _approve(sites: dict[str, Site], study: Study, say: Say) -> None:
-    """Let a person at each hospital approve: here the first one's screen is shown."""
+    """Approve at each hospital; the first one's screen is shown."""
     for number, site in enumerate(sites.values()):
         site.run_once()
         asked = site.approve(study.hash, hash=study.hash[:8])
@@ -312,7 +285,7 @@ def _released(coordinator: Coordinator, study: Study, say: Say) -> bytes:
 
 
 def _student(folder: Path, found: StudyRelease) -> float:
-    """Train on what is public alone, and try it on people that nobody has seen."""
+    """Train on public values alone, and return the accuracy on new people."""
     inputs = made_up(QUERIES // 2, seed=99).X
     beside = made_up(200, seed=98).X  # more public inputs, without any label
     public = np.concatenate([inputs, beside])

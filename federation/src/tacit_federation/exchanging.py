@@ -1,9 +1,9 @@
-"""Between two aggregators: who is held, one locked sum each, then both are opened.
+"""Between two aggregators: lists of shares, one locked sum each, then both are opened.
 
 Lists of (site, sharing id) are exchanged and intersected; each draws its noise, stores its sum and
-deletes its shares; only with the other's signed lock over the same sites is a sum shown, and only
-as it was stored. A second, different note of the other one proves that it equivocates: it is
-refused and kept. docs/theory/federation.md#a-sum-is-opened-once.
+deletes its shares; only with the other's signed lock over the same sites is the stored sum shown. A
+second, different note of the other one proves that it equivocates: it is refused and stored.
+docs/theory/federation.md#a-sum-is-opened-once.
 """
 
 from __future__ import annotations
@@ -53,15 +53,12 @@ Pairs = list[list[str]]
 
 
 def hash_of(pairs: Pairs) -> str:
-    """Return the hash of a set of sites, by which two aggregators agree on it."""
+    """Return the hash of a set of sites, for two aggregators to agree on."""
     return hashlib.sha256(canonical(sorted(pairs)).encode()).hexdigest()
 
 
 def advance(place: Aggregator, name: str) -> str:
-    """Take every step that this aggregator can take alone; return the state.
-
-    Nobody else does so at the same time: of two that race, one draws.
-    """
+    """Take every step that this aggregator can take alone, under a lock; return the state."""
     with alone(place.folder / "locking.lock"):
         row = place.find(name)
         if row["state"] == "closed" and row["peer_held"] is not None:
@@ -77,7 +74,7 @@ def advance(place: Aggregator, name: str) -> str:
 
 
 def _lock(place: Aggregator, row: Row) -> None:
-    """Agree on who is in the sum, pay, draw, and store sum and lock in one write."""
+    """Agree on the sites of the sum, pay, draw, and store sum and lock in one write."""
     study = Study.read(row["text"])
     if place.has_just_tried(study.hash):
         return
@@ -141,9 +138,9 @@ def peer_of(role: str) -> str:
 
 
 def take_note(place: Aggregator, name: str, kind: str, raw: bytes) -> None:
-    """Keep what the other aggregator says, once; a different second one is evidence.
+    """Store the other aggregator's note, once; a different second one is evidence.
 
-    `Refused` if its key did not sign it; nothing is changed then.
+    `Refused`, with nothing changed, if its key did not sign it.
     """
     study, row = place.open_study(name)
     if kind == ENDS:
@@ -164,7 +161,7 @@ def take_note(place: Aggregator, name: str, kind: str, raw: bytes) -> None:
 
 
 def _take_sum(place: Aggregator, study: Study, row: Row, raw: bytes) -> None:
-    """Keep the sum that the other aggregator locked; another one that it signed is evidence."""
+    """Store the sum that the other aggregator locked; another signed one is evidence."""
     if row["peer_lock"] is None or row["state"] not in ("opened", "released"):
         raise NotYet("Expected a sum after both were locked.")
     told: Opened = read_sum(study, peer_of(row["role"]), raw)
@@ -178,7 +175,7 @@ def _take_sum(place: Aggregator, study: Study, row: Row, raw: bytes) -> None:
 
 
 def _accuse(place: Aggregator, study: Study, kind: str, kept: str, another: str) -> NoReturn:
-    """Keep two signed notes that contradict each other, and refuse the second."""
+    """Store two contradicting signed notes, and refuse the second."""
     with place.database.writing() as rows:
         query = "SELECT COUNT(*) AS n FROM evidence WHERE study = ? AND kind = ?"
         if rows.execute(query, (study.hash, kind)).fetchone()["n"] < MOST_PROOFS:
@@ -189,7 +186,7 @@ def _accuse(place: Aggregator, study: Study, kind: str, kept: str, another: str)
 
 
 def _take_end(place: Aggregator, study: Study, row: Row, raw: bytes) -> None:
-    """End a study that the other aggregator has ended; a sum that is shown stays shown."""
+    """End a study that the other aggregator has ended; an opened sum stays public."""
     peer = peer_of(row["role"])
     plain = check_signed(study.server(peer).key, VOID, read_note(raw))
     if plain != {"study": study.hash, "role": peer}:
@@ -229,7 +226,7 @@ def _is_held(study: Study, plain: Mapping[str, Any]) -> bool:
 
 
 def shown(place: Aggregator, name: str, kind: str) -> bytes:
-    """Return what the other aggregator may see of this one's: `NotYet` before its time."""
+    """Return this one's note for the other aggregator: `NotYet` before its time."""
     study, row = place.open_study(name)
     if kind == ENDS and row["state"] == "void":
         return signed_note(place.key, VOID, {"study": study.hash, "role": row["role"]})
@@ -246,7 +243,7 @@ def shown(place: Aggregator, name: str, kind: str) -> bytes:
 
 
 def exchange(place: Aggregator, name: str) -> list[str]:
-    """Let the first aggregator give and fetch what is due: lists, locks, sums; return what came."""
+    """As the first aggregator, send and fetch what is due: lists, locks, sums; return what came."""
     said: list[str] = []
     for kind in KINDS:
         row = place.find(name)

@@ -1,4 +1,4 @@
-"""The public files of a study, inputs and frame: what its document says, byte for byte."""
+"""The public files of a study, inputs and frame, compared with its document byte for byte."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ def inputs_file(X: ArrayLike) -> bytes:
     Parameters
     ----------
     X : array of shape (queries, ...)
-        Numbers; public.
 
     Returns
     -------
-    bytes
-        npy 1.0 in float32, float64, uint8 or int64.
+    bytes, npy 1.0 in float32, float64, uint8 or int64
     """
     array = np.asarray(X)
     kinds = {"f": "<f4" if array.dtype.itemsize <= 4 else "<f8", "u": "|u1", "i": "<i8", "b": "|u1"}
@@ -38,17 +36,15 @@ def inputs_file(X: ArrayLike) -> bytes:
 
 
 def describe_inputs(file: bytes) -> dict[str, Any]:
-    """Return what a study says of its inputs.
+    """Return a study's description of its inputs.
 
     Parameters
     ----------
-    file : bytes
-        What `inputs_file` returned.
+    file : bytes, from `inputs_file`
 
     Returns
     -------
-    dict
-        sha256, bytes, dtype and shape.
+    dict of sha256, bytes, dtype and shape
     """
     try:
         array = np.load(io.BytesIO(file), allow_pickle=False)
@@ -64,15 +60,7 @@ def describe_inputs(file: bytes) -> dict[str, Any]:
 
 
 def check_inputs(study: Study, file: bytes) -> None:
-    """Raise `Refused` unless a file is what the study names.
-
-    Parameters
-    ----------
-    study : Study
-        Which names the hash of its inputs.
-    file : bytes
-        What came.
-    """
+    """Raise `Refused` unless a file is what the study names."""
     said = study.inputs
     if (len(file), hashlib.sha256(file).hexdigest()) != (said["bytes"], said["sha256"]):
         raise Refused("Expected the inputs that the study names: their hash is another.")
@@ -81,20 +69,7 @@ def check_inputs(study: Study, file: bytes) -> None:
 
 
 def read_inputs(study: Study, file: bytes) -> NDArray[Any]:
-    """Return the inputs of a study, checked.
-
-    Parameters
-    ----------
-    study : Study
-        Which names the hash of its inputs.
-    file : bytes
-        What came.
-
-    Returns
-    -------
-    array of shape (queries, ...)
-        Public.
-    """
+    """Return the inputs of a study, checked."""
     check_inputs(study, file)
     return array_of(file, study.inputs["dtype"], tuple(study.inputs["shape"]))
 
@@ -104,15 +79,13 @@ def frame_file(centres: ArrayLike, weights: ArrayLike, shape: tuple[int, int]) -
 
     Parameters
     ----------
-    centres, weights : arrays
-        Numbers that fit (queries, length), as `GaussianMean.release` takes them; public.
-    shape : tuple of int
-        (queries, length).
+    centres, weights : arrays, broadcast to (queries, length) as for `GaussianMean.release`
+    shape : tuple of int, (queries, length)
 
     Returns
     -------
     bytes
-        npy 1.0, float64, of shape (2, queries, length); (2, 1, length) where no row differs.
+        npy 1.0, float64, of shape (2, queries, length); (2, 1, length) where rows are equal.
     """
     pair = [np.atleast_2d(np.asarray(each, dtype=np.float64)) for each in (centres, weights)]
     rows = max(len(each) for each in pair)
@@ -127,10 +100,8 @@ def check_frame(study: Study, file: bytes) -> None:
 
     Parameters
     ----------
-    study : Study
-        Which names the hash of its frame.
-    file : bytes
-        What came.
+    study : Study, which names the hash of its frame
+    file : bytes, what came
     """
     if hashlib.sha256(file).hexdigest() != study.answers["frame"]:
         raise Refused("Expected the frame that the study names: its hash is another.")
@@ -138,20 +109,7 @@ def check_frame(study: Study, file: bytes) -> None:
 
 
 def read_frame(study: Study, file: bytes) -> dict[str, NDArray[Any]]:
-    """Return centres and weights of a study of codes, checked.
-
-    Parameters
-    ----------
-    study : Study
-        Of codes.
-    file : bytes
-        What `frame_file` returned.
-
-    Returns
-    -------
-    dict
-        centres and weights; public.
-    """
+    """Return centres and weights of a study of codes, checked."""
     queries, length = study.shape
     for rows in (1, queries):
         header = array_header("<f8", (2, rows, length))

@@ -1,4 +1,4 @@
-"""Signing keys: who said what. Ed25519, one key file for each party, never sent anywhere.
+"""Signing keys: Ed25519, one key file for each party, never sent anywhere.
 
 Every signature is over a *domain* ("tacit-study/1") and a text, so that what was signed as one
 thing never passes for another.
@@ -24,14 +24,12 @@ _KEY_DIGITS, _SIGNATURE_DIGITS = 64, 128
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """The private half of a party's key, and the public half by which others know it.
+    """A party's key pair; others know its public half.
 
     Parameters
     ----------
-    public : str
-        64 hexadecimal digits, which stand in studies and policies.
-    _private : Ed25519PrivateKey
-        Never shown.
+    public : str, 64 hexadecimal digits, as in studies and policies
+    _private : Ed25519PrivateKey, never shown
 
     Examples
     --------
@@ -44,12 +42,11 @@ class SigningKey:
 
     @classmethod
     def generate(cls) -> SigningKey:
-        """Return a new key.
+        """Return a new key, from the operating system's randomness.
 
         Returns
         -------
         SigningKey
-            From the operating system's randomness.
         """
         return cls._of(Ed25519PrivateKey.generate())
 
@@ -63,13 +60,11 @@ class SigningKey:
 
         Parameters
         ----------
-        path : path
-            What `write` made.
+        path : path, written by `write`
 
         Returns
         -------
         SigningKey
-            The same key.
         """
         try:
             private = serialization.load_pem_private_key(Path(path).read_bytes(), password=None)
@@ -84,8 +79,7 @@ class SigningKey:
 
         Parameters
         ----------
-        path : path
-            A file there is replaced.
+        path : path, replaced if it exists
         """
         write_atomically(path, private_pem(self._private), SECRET)
 
@@ -94,21 +88,18 @@ class SigningKey:
 
         Parameters
         ----------
-        domain : str
-            What kind of thing is signed.
+        domain : str, kind of text
         text : str
-            What is signed.
 
         Returns
         -------
-        str
-            128 hexadecimal digits.
+        str, 128 hexadecimal digits
         """
         return self._private.sign(_message(domain, text)).hex()
 
 
 def private_pem(key: object) -> bytes:
-    """Return a private key as PEM, unencrypted: the file's permission protects it."""
+    """Return a private key as unencrypted PEM: the file's permission protects it."""
     return key.private_bytes(  # type: ignore[attr-defined,no-any-return]
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -121,27 +112,17 @@ def _message(domain: str, text: str) -> bytes:
 
 
 def is_key(text: object) -> bool:
-    """Tell whether it is written like a public key."""
+    """Whether it has the form of a public key."""
     return isinstance(text, str) and len(text) == _KEY_DIGITS and is_hex(text)
 
 
 def is_hex(text: str) -> bool:
-    """Tell whether a text is lower-case hexadecimal digits alone."""
+    """Whether a text is lower-case hexadecimal."""
     return bool(text) and set(text) <= set("0123456789abcdef")
 
 
 def check_signature(public: str, domain: str, text: str, signature: object) -> None:
-    """Raise `Refused` unless the signature is that key's, over that domain and text.
-
-    Parameters
-    ----------
-    public : str
-        A public key.
-    domain, text : str
-        What was signed.
-    signature : object
-        What came with it.
-    """
+    """Raise `Refused` unless the signature is that public key's, over that domain and text."""
     written = isinstance(signature, str) and len(signature) == _SIGNATURE_DIGITS
     try:
         if not (is_key(public) and written and is_hex(str(signature))):

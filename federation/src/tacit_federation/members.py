@@ -1,8 +1,8 @@
-"""Who may come in: invitations, enrolment, certificates, revocation.
+"""Membership: invitations, enrolment, certificates, revocation.
 
-An invitation is a text that the operator hands over by a path of its own; it holds where to
-go, whom to trust there, and a token that works once. What a member may do stands in this table
-and is read at each request, by the fingerprint of the certificate: revocation is immediate.
+An invitation is a text that the operator sends over another channel, with the server's address, its
+keys, and a token that works once. Permissions are in this table and read at each request, by the
+fingerprint of the certificate: revocation is immediate.
 """
 
 from __future__ import annotations
@@ -45,23 +45,7 @@ TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """What a site needs to join one server, and nothing that another could use in its place twice.
-
-    Parameters
-    ----------
-    name : str
-        What the server calls this member.
-    url, enrol : str
-        Where members go, and where they enrol.
-    authority : str
-        The server's authority, as PEM: from here on nothing is taken on trust.
-    key : str
-        The server's public signing key.
-    officers : tuple of str
-        Public keys of those who sign its studies.
-    token : str
-        Works once.
-    """
+    """All that a member needs to join one server, with its pinned keys; the token works once."""
 
     name: str
     url: str
@@ -72,30 +56,13 @@ class Invitation:
     token: str
 
     def text(self) -> str:
-        """Return the one line to hand over.
-
-        Returns
-        -------
-        str
-            Secret until it was used.
-        """
+        """Return the one line to send; secret until it was used."""
         plain = {name: getattr(self, name) for name in sorted(_FIELDS)}
         return _PREFIX + base64.urlsafe_b64encode(canonical(plain).encode()).decode()
 
     @classmethod
     def read(cls, text: str) -> Invitation:
-        """Read the line.
-
-        Parameters
-        ----------
-        text : str
-            What `text` returned.
-
-        Returns
-        -------
-        Invitation
-            Checked.
-        """
+        """Read the line, checked."""
         try:
             body = "".join(text.split())
             if not body.startswith(_PREFIX):
@@ -121,7 +88,7 @@ def _hashed(token: str) -> str:
 
 
 def new_token(database: Database, member: str, role: str, now: float) -> str:
-    """Return a token for a member, who must not be there yet; it is stored hashed."""
+    """Return a token for a new member; it is stored hashed."""
     if not is_name(member):
         raise InvalidArgument(
             f"Expected a name of small letters, digits and hyphens, got {str(member)[:80]!r}."
@@ -141,7 +108,7 @@ def new_token(database: Database, member: str, role: str, now: float) -> str:
 
 
 def enrol(database: Database, authority: Authority, request: dict[str, Any], now: float) -> bytes:
-    """Return a new member's certificate; the same token and key within a day, the same again."""
+    """Return a new member's certificate; a repeated request within a day gets the same again."""
     token, csr, key = request.get("token"), request.get("csr"), request.get("key")
     if not (isinstance(token, str) and isinstance(csr, str) and is_key(key)):
         raise InvalidArgument("Expected token, csr and key.")
@@ -168,7 +135,7 @@ def enrol(database: Database, authority: Authority, request: dict[str, Any], now
 
 
 def _again(rows: sqlite3.Connection, invited: Row, asked: str, key: str, now: float) -> bytes:
-    """Return the certificate that this very request was given; a token works once."""
+    """Return the certificate of a repeated request; a token works once."""
     query = (
         "SELECT pem, key, revoked FROM certificates JOIN members ON id = member "
         "WHERE fingerprint = ?"
@@ -195,7 +162,7 @@ def renew(database: Database, authority: Authority, member: Row, csr: bytes, now
 
 
 def member_of(database: Database, fingerprint: str | None) -> Row | None:
-    """Return who shows this certificate, unless revoked; None fails closed."""
+    """Return the member of this certificate, unless revoked; None fails closed."""
     if not fingerprint:
         return None
     return database.row(
@@ -206,7 +173,7 @@ def member_of(database: Database, fingerprint: str | None) -> Row | None:
 
 
 def all_members(database: Database) -> list[Row]:
-    """Return everybody who enrolled, and those who are invited, in the order of their names."""
+    """Return members and invited ones, in the order of their names."""
     enrolled = database.rows("SELECT * FROM members ORDER BY id")
     names = {row["id"] for row in enrolled}
     waiting = database.rows("SELECT DISTINCT member AS id, role FROM invitations ORDER BY member")

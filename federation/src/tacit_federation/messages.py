@@ -1,9 +1,9 @@
-r"""What travels: one array in a frame, and small signed notes.
+r"""Messages: one array in a frame, and small signed notes.
 
 A frame is `TACIT1\n`, the length of a JSON header as uint32, the header (at most 16 KiB), and an
-npy 1.0 array. The header of the array must equal, byte for byte, the one that the study implies,
-and so must the length: nothing else is ever read. No compression, so that the length of a
-body is a function of the study alone (docs/theory/federation.md#a-digest-of-answers-is-a-secret).
+npy 1.0 array whose header and length must equal, byte for byte, those that the study implies. No
+compression: the length of a body is a function of the study alone
+(docs/theory/federation.md#a-digest-of-answers-is-a-secret).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ANSWERS, APPROVAL, RECEIPT, RELEASE, VOID = (
 
 
 def array_header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """Return the one npy 1.0 header of an array, so that it can be compared instead of parsed."""
+    """Return the one npy 1.0 header of an array, to be compared instead of parsed."""
     file = io.BytesIO()
     described = {"descr": dtype, "fortran_order": False, "shape": tuple(shape)}
     np.lib.format.write_array_header_1_0(file, described)
@@ -60,7 +60,7 @@ def array_of(
     shape: tuple[int, ...],
     what: str = "the array that the study describes",
 ) -> NDArray[Any]:
-    """Return the array of a file that must have just that header and length."""
+    """Return the array of a file that must have exactly that header and length."""
     header, itemsize = array_header(dtype, shape), np.dtype(dtype).itemsize
     if not file.startswith(header) or len(file) != len(header) + math.prod(shape) * itemsize:
         raise InvalidArgument(f"Expected {what}.")
@@ -82,13 +82,13 @@ def answers_dtype(study: Study, site: StudySite) -> str:
 
 
 def answers_size(study: Study, site: StudySite) -> int:
-    """Return how many bytes a site sends, exactly: a function of the study."""
+    """Return the exact number of bytes that a site sends: a function of the study."""
     note = {"study": study.hash, "site": site.id}
     return sealed_size(note, answers_dtype(study, site), study.shape)
 
 
 def sealed_size(note: Mapping[str, Any], dtype: str, shape: tuple[int, ...]) -> int:
-    """Return how many bytes `sealed` makes of a note and such an array."""
+    """Return the number of bytes of `sealed` for a note and such an array."""
     texts = {"sharing": "0" * 32, "digest": "0" * 64, "signature": "0" * 128}
     values = math.prod(shape) * np.dtype(dtype).itemsize
     header = len(canonical({**note, **texts})) + len(array_header(dtype, shape))
@@ -110,12 +110,12 @@ def sealed(key: SigningKey, domain: str, note: Mapping[str, Any], payload: bytes
 
 
 def frame(header: bytes, payload: bytes) -> bytes:
-    """Put a JSON header and an array together."""
+    """Join a JSON header and an array."""
     return MAGIC + struct.pack("<I", len(header)) + header + payload
 
 
 def read_header(file: BinaryIO, *, most: int = MOST_HEADER) -> dict[str, Any]:
-    """Read the JSON header of a frame; the file then stands at the array."""
+    """Read the JSON header of a frame; the file is then at the array."""
     if file.read(len(MAGIC)) != MAGIC:
         raise InvalidArgument("Expected a body that begins with TACIT1.")
     (length,) = struct.unpack("<I", file.read(4).ljust(4, b"\0"))
@@ -131,7 +131,7 @@ def read_parcel(path: Path) -> tuple[dict[str, Any], bytes]:
 
 
 def read_frame_of(stored: bytes, *, most: int) -> tuple[dict[str, Any], bytes]:
-    """Return header and whatever stands behind it."""
+    """Return header and payload."""
     file = io.BytesIO(stored)
     return read_header(file, most=most), file.read()
 
@@ -153,7 +153,7 @@ def read_note(raw: bytes, *, most: int = MOST_HEADER) -> dict[str, Any]:
 
 
 def check_answers(study: Study, site: StudySite, header: Mapping[str, Any], payload: bytes) -> str:
-    """Return the sharing id of answers that are exactly what the study asks of this site."""
+    """Return the sharing id of answers that are exactly what the study expects of this site."""
     expected = {"study": study.hash, "site": site.id}
     what = ("answers for this study", "answers that were signed")
     sharing = check_sealed((site.key, ANSWERS), expected, header, payload, what)
@@ -184,15 +184,12 @@ def check_sealed(
 
 
 def is_sharing_id(value: Any) -> bool:
-    """Tell whether it is written like a sharing id."""
+    """Whether it has the form of a sharing id."""
     return isinstance(value, str) and len(value) == 32 and set(value) <= set("0123456789abcdef")
 
 
 def counts_of(study: Study, site: StudySite, payload: bytes) -> NDArray[Any]:
-    """Return the counts of one site, each row of which sums to its teachers. Secret.
-
-    Of codes, sums of steps: none is larger than its teachers could make it.
-    """
+    """Return one site's counts, whose rows sum to its teachers, or bounded step sums. Secret."""
     counts = array_of(payload, answers_dtype(study, site), study.shape)
     if study.codes:
         mechanism: Any = study.plan.mechanism
@@ -218,13 +215,13 @@ def check_signed(public: str, domain: str, note: Mapping[str, Any]) -> dict[str,
 
 
 def signed_frame(key: SigningKey, domain: str, header: Mapping[str, Any], payload: bytes) -> bytes:
-    """Put a header and an array together, both signed."""
+    """Join a header and an array, both signed."""
     signature = key.sign(domain, _both(header, payload))
     return frame(canonical({**header, "signature": signature}).encode(), payload)
 
 
 def check_frame_signed(public: str, domain: str, header: dict[str, Any], payload: bytes) -> None:
-    """Take the signature off a header; `Refused` unless it is that key's, over the array too."""
+    """Remove the signature from a header; `Refused` unless it is that key's, over both parts."""
     signature = header.pop("signature", None)
     check_signature(public, domain, _both(header, payload), signature)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 
 def main() -> None:
-    """Train on the shard that standard input holds; write its answers to standard output."""
+    """Train on the shard in standard input; write its answers to standard output."""
     seconds, megabytes = int(sys.argv[1]), int(sys.argv[2])
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))

@@ -1,9 +1,9 @@
-"""What members send to a server: approvals, answers, withdrawals; the first one stays.
+"""Uploads of members to a server: approvals, answers, withdrawals; the first one stays.
 
-What is not taken inside a transaction is not taken. Why presence and clock alone may decide:
-docs/theory/federation.md#who-takes-part. From aggregators a coordinator takes signatures and two
-opened sums, which are public: it can refuse service, and nothing else, for whoever reads the
-release checks both signatures.
+Everything is taken inside a transaction. Presence and clock alone decide
+(docs/theory/federation.md#who-takes-part). From aggregators a coordinator takes signatures and two
+opened sums, which are public: it can refuse service, and nothing else, for readers of the release
+check both signatures.
 """
 
 from __future__ import annotations
@@ -32,24 +32,9 @@ from tacit_federation.sums import both_sums, read_sum
 
 
 def keep_decision(server: ServerFolder, name: str, member: Row, sent: Mapping[str, Any]) -> int:
-    """Keep a site's approval or refusal; the first one stays, and after closing none is taken.
+    """Store a site's signed approval or refusal; the first one stays, and none after closing.
 
-    Parameters
-    ----------
-    server : ServerFolder
-        Who takes it.
-    name : str
-        The study's hash.
-    member : dict
-        Who sends it.
-    sent : mapping
-        The signed note.
-
-    Returns
-    -------
-    int
-        201; 200 if this very decision was kept before, 409 if another one was; 410 if the study has
-        closed.
+    Returns 201; 200 if it was stored before, 409 if another one was; 410 if the study has closed.
     """
     study, site = _named(server, name, member)
     plain = check_signed(site.key, APPROVAL, sent)
@@ -73,7 +58,7 @@ def keep_decision(server: ServerFolder, name: str, member: Row, sent: Mapping[st
 
 
 def _named(server: ServerFolder, name: str, member: Row) -> tuple[Study, StudySite]:
-    """Return an opened study, and the site in it that this member is."""
+    """Return an opened study, and this member's site in it."""
     study, _ = server.open_study(name)
     site = study.site(member["id"])
     if site is None:
@@ -82,7 +67,7 @@ def _named(server: ServerFolder, name: str, member: Row) -> tuple[Study, StudySi
 
 
 def _is_open(rows: Connection, study: Study, now: float) -> bool:
-    """Tell whether a study takes decisions and answers at this moment."""
+    """Whether a study takes decisions and answers now."""
     query = "SELECT state, closes FROM studies WHERE hash = ?"
     row = rows.execute(query, (study.hash,)).fetchone()
     return bool(row["state"] == "open" and now < row["closes"])
@@ -91,24 +76,7 @@ def _is_open(rows: Connection, study: Study, now: float) -> bool:
 def receipt_of(
     server: ServerFolder, name: str, site: str, sharing: str | None = None
 ) -> bytes | None:
-    """Return the receipt of a site's answer, if there is one (by this id).
-
-    Parameters
-    ----------
-    server : ServerFolder
-        Who takes it.
-    name : str
-        The study's hash.
-    site : str
-        Whose.
-    sharing : str, optional
-        Any, if not given.
-
-    Returns
-    -------
-    bytes or None
-        As it was given the first time.
-    """
+    """Return the first receipt of a site's answer (with this sharing id), if there is one."""
     query = "SELECT * FROM answers WHERE study = ? AND site = ?"
     row = server.database.row(query, name, site)
     if row is None or sharing not in (None, row["sharing"]):
@@ -117,24 +85,9 @@ def receipt_of(
 
 
 def take_answers(server: ServerFolder, name: str, member: Row, upload: Path) -> tuple[int, bytes]:
-    """Take a complete upload: the first one wins for ever, the same again gets the same.
+    """Take a complete, synchronised upload, which is moved or removed; the first one wins.
 
-    Parameters
-    ----------
-    server : ServerFolder
-        Who takes it.
-    name : str
-        The study's hash.
-    member : dict
-        Who sends it.
-    upload : path
-        A file, synchronised, which is moved or removed.
-
-    Returns
-    -------
-    tuple of int and bytes
-        201 and a receipt; 200 and the same receipt; 409 (another answer, or no approval); 410
-        (too late).
+    Returns 201 and a receipt; 200 and the same receipt; 409 (another answer, or no approval); 410.
     """
     study, site = _named(server, name, member)
     header, payload = read_parcel(upload)
@@ -163,7 +116,7 @@ def _record(
     told_by: tuple[str, str],
     move: Callable[[], None],
 ) -> int:
-    """Put an answer on record; its file is moved under the write lock alone.
+    """Record an answer and move its file, under the write lock.
 
     Of two uploads of one answer at once, the loser must neither replace nor remove the file.
     """
@@ -194,21 +147,9 @@ def _has(rows: Connection, query: str, *values: str) -> bool:
 
 
 def withdraw_site(server: ServerFolder, name: str, member: Row) -> bool:
-    """Note that a site withdrew what it had approved or sent; whatever comes of it warns of it.
+    """Record a site's withdrawal, of which every result warns.
 
-    Parameters
-    ----------
-    server : ServerFolder
-        Who is told.
-    name : str
-        The study's hash.
-    member : dict
-        Which site.
-
-    Returns
-    -------
-    bool
-        False if its answer is in a sum that has closed: that stays.
+    False if its answer is in a sum that has closed: that stays.
     """
     study, site = _named(server, name, member)
     now, key = server.now(), (study.hash, site.id)
@@ -227,7 +168,7 @@ def withdraw_site(server: ServerFolder, name: str, member: Row) -> bool:
 
 
 def close_early(rows: Connection, study: Study, now: float, *, refusals: bool = True) -> None:
-    """Once nobody is left to answer, let the study close at the next slot."""
+    """Close the study at the next slot, once no site is left to answer."""
     query = (
         "SELECT site FROM answers WHERE study = :study "
         "UNION SELECT site FROM withdrawals WHERE study = :study"
@@ -251,7 +192,7 @@ def _shared_study(place: ServerFolder, name: str) -> tuple[Study, Row]:
 
 
 def keep_agreement(place: ServerFolder, name: str, sent: Mapping[str, Any]) -> None:
-    """Keep an aggregator's signature under a study; it must be the pinned key's."""
+    """Store an aggregator's signature of a study; it must be the pinned key's."""
     study, _ = _shared_study(place, name)
     role = sent.get("role")
     if set(sent) != {"role", "signature"} or role not in AGGREGATORS:
@@ -264,7 +205,7 @@ def keep_agreement(place: ServerFolder, name: str, sent: Mapping[str, Any]) -> N
 
 
 def take_sum(place: ServerFolder, name: str, body: bytes) -> None:
-    """Keep an aggregator's opened sum; once both are here, the study is released."""
+    """Store an aggregator's opened sum; with both the study is released."""
     study, row = _shared_study(place, name)
     if row["state"] not in ("open", "closed", "released"):
         raise NotYet("Expected a study that was opened, and has not ended void.")
@@ -284,7 +225,7 @@ def take_sum(place: ServerFolder, name: str, body: bytes) -> None:
 
 
 def _role_of(study: Study, body: bytes) -> str:
-    """Return whose sum it is: signed by that one's pinned key."""
+    """Return the role whose pinned key signed a sum."""
     for role in AGGREGATORS:
         try:
             read_sum(study, role, body)

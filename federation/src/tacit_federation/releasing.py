@@ -1,7 +1,7 @@
 """From closed to released: one sum, one ledger entry, one noise, one stored answer for all.
 
 Ledger entry, noise, then release and state in one write-once transaction; only the stored bytes are
-ever served. A crash before that write loses a draw that nobody saw, and a new one needs a new
+ever served. A crash before that write loses a draw that was never seen, and a new one needs a new
 entry. docs/theory/federation.md#a-sum-is-opened-once.
 """
 
@@ -44,20 +44,16 @@ _FIELDS = {"study", "survivors", "entry", "dtype", "shape", "presumes", "warning
 
 @dataclass(frozen=True, slots=True)
 class StudyRelease:
-    """What a study released, as it was stored and signed.
+    """What a study released, as it was stored and signed; public.
 
     Parameters
     ----------
-    release : Release
-        Labels or noisy counts, under the mechanism of the plan; public.
-    survivors : tuple of str
-        The sites in the sum; public.
+    release : Release, labels or noisy counts, under the plan's mechanism
+    survivors : tuple of str, the sites in the sum
     sharing : mapping of str to str
-        Each site's sharing id, by which it knows that its answer was counted.
-    teachers : int
-        How many teachers those sites have together.
-    presumes, warnings : tuple of str
-        What the coordinator's statement presumes and warns of.
+        Each site's sharing id, which proves that its answer was counted.
+    teachers : int, of those sites together
+    presumes, warnings : tuple of str, of the coordinator's statement
     """
 
     release: Release
@@ -74,14 +70,11 @@ def release_study(coordinator: Coordinator, name: str) -> bytes:
     Parameters
     ----------
     coordinator : Coordinator
-        Whose study it is.
-    name : str
-        The study's hash, or its beginning.
+    name : str, the study's hash, or its beginning
 
     Returns
     -------
-    bytes
-        The release as stored, signed by the coordinator.
+    bytes, the release as stored, signed by the coordinator
     """
     coordinator.tick()
     row = coordinator.find(name)
@@ -108,21 +101,19 @@ def release_study(coordinator: Coordinator, name: str) -> bytes:
 
 
 def end_study(coordinator: Coordinator, name: str) -> None:
-    """End a study that was not released: it is void, and answers to it are deleted.
+    """End a study that was not released: it is void, and its answers are deleted.
 
     Parameters
     ----------
     coordinator : Coordinator
-        Whose study it is.
-    name : str
-        The study's hash, or its beginning.
+    name : str, the study's hash, or its beginning
     """
     with alone(coordinator.folder / "releasing.lock"):  # never in the middle of a release
         coordinator.end(name)
 
 
 def _opened(row: Row) -> bytes:
-    """Return what two aggregators opened, as soon as both have."""
+    """Return the sums that two aggregators opened, once both have."""
     if row["state"] == "void":
         raise Refused("Expected a study with a quorum that both aggregators hold: it is void.")
     if row["release"] is None:
@@ -152,7 +143,7 @@ def _release(coordinator: Coordinator, row: Row) -> None:
 def _total(
     coordinator: Coordinator, study: Study, survivors: list[str]
 ) -> tuple[Integers, dict[str, str]]:
-    """Add up what the survivors sent, checked once more. Secret."""
+    """Add up the survivors' answers, checked once more. Secret."""
     total = np.zeros(study.shape, dtype=np.int64)
     sharing: dict[str, str] = {}
     query = "SELECT site, sharing FROM answers WHERE study = ? AND dropped IS NULL"
@@ -188,7 +179,7 @@ def _stored(
 
 
 def most_of_release(study: Study) -> int:
-    """Return how long a release can be: two sums at the most, and who is in them."""
+    """Return the greatest length of a release: two sums, and their sites."""
     return 2 * most_of_sum(study) + 1024
 
 
@@ -198,16 +189,12 @@ def read_release(study: Study, stored: bytes, frame: bytes | None = None) -> Stu
     Parameters
     ----------
     study : Study
-        Whose release it should be.
-    stored : bytes
-        What the coordinator serves.
-    frame : bytes, optional
-        The npy file of centres and weights, where answers are codes.
+    stored : bytes, from the coordinator
+    frame : bytes, optional, the npy file of centres and weights of a study of codes
 
     Returns
     -------
-    StudyRelease
-        Checked: signature or signatures, study, quorum, shape.
+    StudyRelease, of checked signatures, study, quorum and shape
     """
     if study.mode == "two-aggregators":
         return _of_two(study, stored, frame)
@@ -253,18 +240,7 @@ def _array(header: Mapping[str, Any], payload: bytes) -> NDArray[Any]:
 
 
 def release_csv(found: Release) -> str:
-    """Return a release as a table: query and label, noisy counts, or noisy mean codes.
-
-    Parameters
-    ----------
-    found : Release
-        Public.
-
-    Returns
-    -------
-    str
-        CSV with a header.
-    """
+    """Return a release as CSV: query and label, noisy counts, or noisy mean codes."""
     told = np.asarray(found)
     codes = isinstance(found.mechanism, GaussianMean | SharedCodes)
     if not codes:

@@ -1,6 +1,6 @@
 """From approved to sealed: teachers answer here, and the bytes that leave are fixed on disk.
 
-Nothing here is refused because of what is in a record; when to send is drawn before training.
+Nothing here is refused because of what is in a record; the sending time is drawn before training.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def trained_counts(
     records: tuple[Any, Any, Any],
     encode: Any = None,
 ) -> NDArray[Any]:
-    """Let this site's teachers train and answer; return counts, or sums of steps. Secret."""
+    """Train and query this site's teachers; return counts, or sums of steps. Secret."""
     if teacher is None or records[0] is None or records[1] is None:
         raise InvalidArgument("Expected answers=..., or teacher=... with X=... and y=....")
     if records[2] is None and study.unit not in ("record", "site"):
@@ -67,9 +67,9 @@ def trained_counts(
 
 
 def codes_of_masks(study: Study, here: StudySite, masks: Any, encode: Any) -> NDArray[Any]:
-    """Return the codes (teachers, queries, length) of masks made elsewhere, by the pinned codec.
+    """Return codes (teachers, queries, length) of given masks, by the pinned codec. Secret.
 
-    Shapes are public; a teacher whose masks are no numbers says the centre. Secret.
+    Shapes are public; invalid masks of a teacher count as the centre.
     """
     codec = getattr(encode, "codec", None)
     if codec is None:
@@ -93,10 +93,9 @@ def clipped_sum(site: SiteFolder, study: Study, codes: NDArray[Any]) -> NDArray[
 
 
 def _make_room(site: SiteFolder, study: Study, here: StudySite, limits: Limits) -> None:
-    """Refuse, or send later, by the longest that teachers may take.
+    """Refuse, or send later, by public limits of teachers and before training.
 
-    By public numbers and before training: a clock that runs out later would couple teachers, and a
-    slot drawn later would tell how long they took.
+    A clock that ends training would couple teachers; a later slot would disclose their time.
     """
     row = site.row(study.hash)
     done = site.clock() + (here.teachers + 1) * limits.wall_seconds  # and the rehearsal
@@ -112,14 +111,14 @@ def _make_room(site: SiteFolder, study: Study, here: StudySite, limits: Limits) 
 def parcels_of(
     site: SiteFolder, study: Study, here: StudySite, counts: NDArray[Any], sharing: str
 ) -> dict[str, bytes]:
-    """Return what leaves, by the role of the server that receives it. Secret."""
+    """Return what leaves, by the receiver's role. Secret."""
     if study.mode == "two-aggregators":
         return seal_shares(study, here, counts, site.key, sharing)
     return {"coordinator": seal_answers(study, here, counts, site.key, sharing)}
 
 
 def seal(site: SiteFolder, study: Study, here: StudySite, counts: NDArray[Any]) -> None:
-    """Write the bytes that will leave, then say so: a crash in between seals anew."""
+    """Write the bytes that will leave, then record it: a crash in between seals anew."""
     sharing = secrets.token_hex(16)
     parcels = parcels_of(site, study, here, counts, sharing)
     with site.database.writing() as rows:

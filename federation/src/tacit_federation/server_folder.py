@@ -1,7 +1,6 @@
-"""What a server has on disk: keys, authority, members, ledger, studies and their answers.
+"""A server's folder: keys, authority, members, ledger, studies and their answers.
 
-`draft -> signed -> open -> closed -> released`, or `void`; never back. Rows that say how something
-ended are written once.
+`draft -> signed -> open -> closed -> released`, or `void`; never back. Final rows are written once.
 """
 
 from __future__ import annotations
@@ -70,22 +69,7 @@ TABLES = (
 
 
 class ServerFolder:
-    """The folder of a server that takes answers, and what is on record there.
-
-    Parameters
-    ----------
-    folder : path
-        What `create` made.
-    clock : function, optional
-        Returns seconds since 1970.
-
-    Attributes
-    ----------
-    settings : ServerSettings
-        federation.toml.
-    ledger : Ledger
-        Who pays for releases; it proves its budget for any patient of any site.
-    """
+    """The folder of a server that takes answers, with settings and ledger."""
 
     TABLES: ClassVar[str] = TABLES
     LEDGER: ClassVar[str] = "coordinator.ledger"
@@ -119,28 +103,10 @@ class ServerFolder:
         unit: str,
         clock: Callable[[], float] = time.time,
     ) -> Self:
-        """Make keys, authority, ledger and settings in a new folder.
+        """Create keys, authority, ledger and settings in a new or empty folder.
 
-        Parameters
-        ----------
-        folder : path
-            Must not exist, or be empty.
-        settings : ServerSettings
-            Its federation.toml.
-        hosts : sequence of str
-            Names and addresses by which sites, and other servers, reach it.
-        budget : Budget
-            The most that all its studies may cost together, for any patient of any honest site.
-        unit : str
-            Whose privacy the ledger counts.
-        clock : function, optional
-            Returns seconds since 1970.
-
-        Returns
-        -------
-        Coordinator or Aggregator
-            Ready to serve. A coordinator's `officer.key`, which signs studies, may be taken
-            elsewhere; an aggregator has joined nobody yet.
+        `budget` is for all studies, for any patient of any honest site; `hosts` are the server's
+        names. A coordinator's `officer.key`, which signs studies, may be moved elsewhere.
         """
         place = Path(folder)
         with new_folder(place):
@@ -157,57 +123,27 @@ class ServerFolder:
 
     @classmethod
     def _new_officers(cls, place: Path) -> list[str]:
-        """Make keys of those who sign studies here; return the public ones."""
+        """Create keys that sign studies here; return the public ones."""
         raise NotImplementedError
 
     def describe(self, role: str) -> Server:
-        """Return how studies name this server.
-
-        Parameters
-        ----------
-        role : str
-            What it is in a study.
-
-        Returns
-        -------
-        Server
-            With its authority, key, ledger and budget pinned.
-        """
+        """Return this server in a role, as studies name it, with its pinned keys and budget."""
         budget, pin = self.ledger.budget, certificate_hash(self.authority.pem)
         pinned = (self.settings.url, pin, self.key.public, self.ledger.origin)
         return Server(role, *pinned, budget.epsilon, budget.delta)
 
     @property
     def officers(self) -> tuple[str, ...]:
-        """Public keys of those who may sign studies here: the file `officers`, one a line."""
+        """Public keys that may sign studies here: the file `officers`, one a line."""
         return tuple((self.folder / "officers").read_text(encoding="ascii").split())
 
     def now(self) -> float:
-        """Return the time, which never goes back: what was decided by it stays decided.
-
-        Returns
-        -------
-        float
-            Seconds since 1970.
-        """
+        """Return seconds since 1970, which never go back: decisions by the clock stay."""
         found = self.database.row("SELECT latest FROM clock")
         return max(self._clock(), found["latest"] if found else 0.0)
 
     def invite(self, name: str, role: str = "site") -> str:
-        """Return an invitation, to be handed over by a path of its own.
-
-        Parameters
-        ----------
-        name : str
-            What the member will be called.
-        role : str
-            "site", or "analyst", who reads releases.
-
-        Returns
-        -------
-        str
-            One line; secret until it was used.
-        """
+        """Return an invitation of a new "site" or "analyst", secret until it was used."""
         token = members.new_token(self.database, name, role, self.now())
         base = self.settings.url.rpartition(":")[0] if _has_port(self.settings.url) else ""
         enrol = f"{base or self.settings.url}:{self.settings.enrol_port}"
@@ -222,13 +158,7 @@ class ServerFolder:
         ).text()
 
     def revoke(self, name: str) -> None:
-        """Shut a member out at once; an answer that it gave to an open study is dropped.
-
-        Parameters
-        ----------
-        name : str
-            The member's.
-        """
+        """Exclude a member at once; its answer to an open study is dropped."""
         now = self.now()
         with self.database.writing() as rows:
             query = "UPDATE members SET revoked = ? WHERE id = ? AND revoked IS NULL"
@@ -241,65 +171,19 @@ class ServerFolder:
         self.sweep()
 
     def inputs_of(self, name: str) -> Path:
-        """Return where the inputs of a study are.
-
-        Parameters
-        ----------
-        name : str
-            The study's hash.
-
-        Returns
-        -------
-        path
-            An npy file.
-        """
+        """Return the path of a study's inputs, an npy file."""
         return self.folder / "inputs" / f"{name}.npy"
 
     def frame_of(self, name: str) -> Path:
-        """Return where the centres and weights of a study of codes are.
-
-        Parameters
-        ----------
-        name : str
-            The study's hash.
-
-        Returns
-        -------
-        path
-            An npy file.
-        """
+        """Return the path of the centres and weights of a study of codes."""
         return self.folder / "inputs" / f"{name}.frame.npy"
 
     def answers_of(self, name: str, site: str, sharing: str) -> Path:
-        """Return where one site's answers are, while they are. Secret.
-
-        Parameters
-        ----------
-        name : str
-            The study's hash.
-        site, sharing : str
-            Whose, and the id of this very answer.
-
-        Returns
-        -------
-        path
-            A frame, mode 0600.
-        """
+        """Return the path of one site's answers by sharing id. Secret, mode 0600."""
         return self.folder / "answers" / f"{name}.{site}.{sharing}"
 
     def find(self, beginning: str) -> Row:
-        """Return the one study whose hash begins so.
-
-        Parameters
-        ----------
-        beginning : str
-            At least 8 digits.
-
-        Returns
-        -------
-        dict
-            hash, text, state and what else is on record.
-        """
+        """Return the row of the one study whose hash begins so, with at least 8 digits."""
         query = "SELECT * FROM studies WHERE substr(hash, 1, ?) = ?"  # not all are read
         found = self.database.rows(query, len(beginning), beginning)
         if len(beginning) < 8 or len(found) != 1:
@@ -310,28 +194,11 @@ class ServerFolder:
         return found[0]
 
     def studies(self) -> list[Row]:
-        """Return all studies, in the order in which they were drafted.
-
-        Returns
-        -------
-        list of dict
-            One row each.
-        """
+        """Return the rows of all studies, the oldest first."""
         return self.database.rows("SELECT * FROM studies ORDER BY rowid")
 
     def open_study(self, name: str) -> tuple[Study, Row]:
-        """Return a study that sites may see; `InvalidArgument` for any other.
-
-        Parameters
-        ----------
-        name : str
-            The study's hash.
-
-        Returns
-        -------
-        tuple of Study and dict
-            The document, and its row.
-        """
+        """Return a study that sites may see, and its row; `InvalidArgument` for any other."""
         row = self.database.row("SELECT * FROM studies WHERE hash = ?", name)
         if row is None or row["state"] in self.HIDDEN:
             raise InvalidArgument("Expected the hash of a study that was opened here.")
@@ -340,79 +207,24 @@ class ServerFolder:
     def check_parcel(
         self, study: Study, site: StudySite, header: Mapping[str, Any], payload: bytes
     ) -> str:
-        """Return the sharing id of a parcel that is what this server takes; raise for any other.
-
-        Parameters
-        ----------
-        study : Study
-            What it is for.
-        site : StudySite
-            Who sends it.
-        header, payload : mapping and bytes
-            What came.
-
-        Returns
-        -------
-        str
-            Random; public.
-        """
+        """Return the sharing id of a valid parcel from a site; raise for any other."""
         if self.server_roles(study) == ():
             raise Refused("Expected a study whose answers this server takes.")
         return check_answers(study, site, header, payload)
 
     def server_roles(self, study: Study) -> tuple[str, ...]:
-        """Return in which roles this server receives answers of a study.
-
-        Parameters
-        ----------
-        study : Study
-            Which names its servers.
-
-        Returns
-        -------
-        tuple of str
-            Empty where it is no receiver.
-        """
+        """Return the roles in which this server receives answers of a study."""
         return tuple(each.role for each in study.receivers if each.key == self.key.public)
 
     def check_new(self, study: Study, site: str, payload: bytes) -> None:
-        """Refuse what another site sent before; called under the write lock.
-
-        Parameters
-        ----------
-        study : Study
-            What it is for.
-        site : str
-            Who sends it.
-        payload : bytes
-            What came: counts may well be equal, shares never.
-        """
+        """Refuse another site's payload (shares; counts may be equal), under the write lock."""
 
     def parcel_size(self, study: Study, site: StudySite) -> int:
-        """Return how many bytes a site sends here, exactly.
-
-        Parameters
-        ----------
-        study : Study
-            What it is for.
-        site : StudySite
-            Who sends it.
-
-        Returns
-        -------
-        int
-            A function of the study.
-        """
+        """Return the exact number of bytes that a site sends here: a function of the study."""
         return answers_size(study, site)
 
     def rehearse_write(self, study: Study) -> None:
-        """Write twice what a release takes, and remove it: a full disk must not cost an entry.
-
-        Parameters
-        ----------
-        study : Study
-            Which is about to be charged.
-        """
+        """Write twice the size of a release, and remove it: a full disk must not cost an entry."""
         trial = self.folder / "uploads" / "rehearsal"
         trial.parent.mkdir(mode=0o700, exist_ok=True)
         with on_disk(trial):
@@ -434,25 +246,9 @@ class ServerFolder:
         about: Mapping[str, Any] = _NOTHING,
         columns: Mapping[str, Any] = _NOTHING,
     ) -> bool:
-        """Take a study from one state to the next, if it is in the first, and note it.
+        """Move a study from state `old` to `new`, log it, and write `columns`, in one transaction.
 
-        Parameters
-        ----------
-        name : str
-            The study's hash.
-        old, new : str
-            Of `STATES`.
-        event : str, optional
-            What the audit log says; the new state by default.
-        about : mapping
-            What it says besides.
-        columns : mapping
-            What is written in the same moment.
-
-        Returns
-        -------
-        bool
-            False if it was in another state: nothing was written.
+        False, with nothing written, if it was in another state.
         """
         names = "".join(f", {column} = :{column}" for column in columns)
         query = f"UPDATE studies SET state = :new{names} WHERE hash = :hash AND state = :old"
@@ -464,7 +260,7 @@ class ServerFolder:
         return done
 
     def close_due(self) -> None:
-        """Close what is due: a function of the clock and of who has answered."""
+        """Close what is due: a function of the clock and of presence."""
         now = self.now()
         for row in self.database.rows("SELECT hash, closes FROM studies WHERE state = 'open'"):
             if now >= row["closes"]:
@@ -493,57 +289,31 @@ class ServerFolder:
                 note(rows, now, state, study=name, **({} if takes else {"closes": row["closes"]}))
 
     def _held(self, rows: Connection, row: Row, present: list[str]) -> tuple[str, str]:
-        """Return the column that says who is in the sum when a study closes, and what it says."""
+        """Return the column of the sites in the sum when a study closes, and its value."""
         raise NotImplementedError
 
     def statement(self) -> Statement:
-        """Return what this server may sign, with what it presumes of others.
-
-        Returns
-        -------
-        Statement
-            For any patient of any honest site, over all studies of this ledger.
-        """
+        """Return this server's statement over all studies, with its assumptions about others."""
         # Told too late for the release, it stands here all the same.
         withdrawn = self.database.row("SELECT 1 FROM withdrawals") is not None
         warnings = [WITHDRAWN] if withdrawn else []
         return with_presumptions(self.ledger.statement(), *self.PRESUMES, warnings=warnings)
 
     def _dropped(self, study: Study, known: Mapping[str, str | None]) -> dict[str, str | None]:
-        """Return why sites are not counted, None for those that are; withdrawals come last."""
+        """Return why sites are not counted, or None; withdrawals come last."""
         query = "SELECT site FROM withdrawals WHERE study = ?"
         gone = self.database.rows(query, study.hash)
         return {**known, **{row["site"]: "withdrawn" for row in gone}}
 
     def warnings_of(self, name: str) -> list[str]:
-        """Return what a statement about a study has to warn of: that a site took back its consent.
-
-        Parameters
-        ----------
-        name : str
-            The study's hash.
-
-        Returns
-        -------
-        list of str
-            Public; of the clock and of people, never of records.
-        """
+        """Return warnings of sites withdrawn from a study; they follow from no record."""
         query = "SELECT 1 FROM withdrawals WHERE study = ?"
         return [WITHDRAWN] if self.database.row(query, name) else []
 
     def end(self, name: str, why: str = "ended by the operator") -> None:
-        """End a study of which no sum was shown: it is void, and answers to it are deleted.
+        """End a study of which no sum was shown: it is void, and its answers are deleted.
 
-        Parameters
-        ----------
-        name : str
-            The study's hash, or its beginning.
-        why : str
-            In a few words, for the audit log.
-
-        Notes
-        -----
-        What it cost stays charged, at sites and here. An aggregator tells the other one.
+        Its cost stays charged, at sites and here. An aggregator informs the other one.
         """
         found = self.find(name)
         ended_from = [state for state, later in self.STATES.items() if "void" in later]
@@ -557,7 +327,7 @@ class ServerFolder:
         self.sweep()
 
     def sweep(self) -> None:
-        """Delete answers that nobody needs any more: of ended studies, dropped, or stray."""
+        """Delete answers that are not needed any more: of ended studies, dropped, or stray."""
         query = (
             "SELECT study, site, sharing FROM answers JOIN studies ON hash = study "
             "WHERE dropped IS NULL AND state IN ('open', 'closed')"
@@ -597,7 +367,7 @@ class ServerFolder:
         return self.database.row(query, sharing) is not None
 
     def close(self) -> None:
-        """Close the files; what was written stays."""
+        """Close the files."""
         self.database.close()
 
 
@@ -616,7 +386,7 @@ def part_name(study: str, site: str, number: int) -> str:
 
 
 def is_part(name: str) -> bool:
-    """Tell whether a file in `uploads` is such a part."""
+    """Whether a file in `uploads` is such a part."""
     return name.endswith(".part") and name.count(".") == 3
 
 
@@ -625,12 +395,12 @@ def _has_port(url: str) -> bool:
 
 
 def present_sites(rows: Connection, study: str) -> list[str]:
-    """Return who has answered and was not dropped, by name."""
+    """Return the sites that answered and were not dropped, by name."""
     query = "SELECT site FROM answers WHERE study = ? AND dropped IS NULL ORDER BY site"
     return [row["site"] for row in rows.execute(query, (study,)).fetchall()]
 
 
 def drop_answer(rows: Connection, study: str, site: str, why: str) -> bool:
-    """Let an answer count no more; False if there is none that counts."""
+    """Drop an answer from the count; False if there is none that counts."""
     query = "UPDATE answers SET dropped = ? WHERE study = ? AND site = ? AND dropped IS NULL"
     return bool(rows.execute(query, (why, study, site)).rowcount)

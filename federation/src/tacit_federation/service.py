@@ -1,7 +1,7 @@
-"""The coordinator's service for members and for those who enrol: thin, over `Coordinator`.
+"""The coordinator's HTTP service for members and for enrolment: thin, over `Coordinator`.
 
 Every refusal is one line and changes nothing. No request may be compressed or chunked, none is
-longer than it must be, and a body is a file on disk before it is looked at.
+longer than it must be, and a body is a file on disk before it is read.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Declined(Exception):
 
 
 def _refusal(error: Exception) -> Response:
-    """Turn an error that was raised on purpose into one line; any other says nothing."""
+    """Turn an error of ours into one line; any other is not quoted."""
     codes = {Refused: 403, NotYet: 409, InvalidArgument: 422}
     if isinstance(error, Declined):
         return PlainTextResponse(error.line + "\n", error.status)
@@ -76,7 +76,7 @@ def _refusal(error: Exception) -> Response:
 
 
 class MemberService:
-    """What members may ask: studies, documents, inputs, releases; approvals and answers."""
+    """Endpoints for members: studies, documents, inputs, releases; approvals and answers."""
 
     def __init__(self, coordinator: ServerFolder) -> None:
         self.coordinator = coordinator
@@ -84,7 +84,7 @@ class MemberService:
         self.uploads.mkdir(mode=0o700, exist_ok=True)
 
     def forget_uploads(self) -> None:
-        """Remove what a killed process left half way; parts were taken, and stay."""
+        """Remove partial files of a killed process; complete parts stay."""
         for left in self.uploads.iterdir():
             if not is_part(left.name):
                 left.unlink(missing_ok=True)
@@ -127,7 +127,7 @@ class MemberService:
         return endpoint
 
     def _member(self, request: Request, roles: tuple[str, ...]) -> Row:
-        """Return who asks, by the certificate's row as it is now; nobody fails closed."""
+        """Return the member of the certificate, by its row as it is now; fails closed."""
         if request.headers.get("tacit-protocol") != PROTOCOL:
             raise Declined(426, f"Expected Tacit-Protocol: {PROTOCOL}; upgrade tacit.")
         fingerprint = getattr(request.state, "fingerprint", None)
@@ -139,7 +139,7 @@ class MemberService:
         return member
 
     async def studies(self, request: Request, member: Row) -> Response:
-        """List the studies that were opened, and where the audit log stands."""
+        """List the opened studies, and the head of the audit log."""
         seen = request.query_params.get("seen", "0")
         database = self.coordinator.database
         head = log_head(database)
@@ -154,7 +154,7 @@ class MemberService:
         return [row for row in found if row["state"] not in hidden]
 
     async def document(self, request: Request, member: Row) -> Response:
-        """Return a study's text and who signed it."""
+        """Return a study's text and its signature."""
         place: Any = self.coordinator
         hidden = self._hidden(member)
         row = place.database.row(
@@ -168,7 +168,7 @@ class MemberService:
         )
 
     def _hidden(self, member: Row) -> tuple[str, ...]:
-        """Return which states of a study a member does not see: an aggregator signs it first."""
+        """Return the states of a study that a member does not see: an aggregator signs it first."""
         return ("draft",) if member["role"] == "aggregator" else self.coordinator.HIDDEN
 
     async def frame(self, request: Request, member: Row) -> Response:
@@ -180,7 +180,7 @@ class MemberService:
         return FileResponse(path, media_type="application/octet-stream")
 
     def _note(self, keep: Callable[[ServerFolder, str, dict[str, Any]], None]) -> Handler:
-        """Return what keeps an aggregator's note: its signature, or an end without a sum."""
+        """Return the handler of an aggregator's note: its signature, or an end without a sum."""
 
         async def kept(request: Request, member: Row) -> Response:
             sent = read_note(await small_body(request, MOST_HEADER))
@@ -190,7 +190,7 @@ class MemberService:
         return kept
 
     async def sum(self, request: Request, member: Row) -> Response:
-        """Keep an aggregator's opened sum; the second of two makes the release."""
+        """Store an aggregator's opened sum; the second of two makes the release."""
         name = request.path_params["name"]
         study, _ = self.coordinator.open_study(name)
         body = await small_body(request, most_of_sum(study))
@@ -220,7 +220,7 @@ class MemberService:
         return JSONResponse({"certificate": pem.decode()})
 
     async def approval(self, request: Request, member: Row) -> Response:
-        """Keep an approval or a refusal."""
+        """Store an approval or a refusal."""
         sent = read_note(await small_body(request, MOST_HEADER))
         name = request.path_params["name"]
         code = await run_in_threadpool(keep_decision, self.coordinator, name, member, sent)
@@ -238,7 +238,7 @@ class MemberService:
         return PlainTextResponse("withdrawn\n")
 
     async def answers(self, request: Request, member: Row) -> Response:
-        """Take a site's answers: to disk first, then looked at, then on record."""
+        """Take a site's answers: to disk first, then checked, then recorded."""
         size = self._expected(request, member)
         if size > MOST_PART:
             raise Declined(413, f"Expected parts of {MOST_PART} bytes: more is not sent at once.")
@@ -250,7 +250,7 @@ class MemberService:
             path.unlink(missing_ok=True)
 
     async def part(self, request: Request, member: Row) -> Response:
-        """Keep one part of long answers, as often as it comes; the last that comes completes it."""
+        """Store one part of long answers, idempotently; the last one completes it."""
         size, number = self._expected(request, member), request.path_params["number"]
         count = -(-size // MOST_PART)
         if size <= MOST_PART or number >= count:
@@ -274,7 +274,7 @@ class MemberService:
         return taken
 
     def _expected(self, request: Request, member: Row) -> int:
-        """Return how long this site's answers are; whoever need not send any is told at once."""
+        """Return the length of this site's answers; refuse early those that are not needed."""
         name = request.path_params["name"]
         study, row = self.coordinator.open_study(name)
         site = study.site(member["id"])
@@ -285,7 +285,7 @@ class MemberService:
         return self.coordinator.parcel_size(study, site)
 
     async def _put_on_record(self, request: Request, path: Path) -> Response:
-        """Put a complete upload on record, unless its sender was revoked while it sent."""
+        """Record a complete upload, unless its sender was revoked meanwhile."""
         member, name = self._member(request, ("site",)), request.path_params["name"]
         code, receipt = await run_in_threadpool(take_answers, self.coordinator, name, member, path)
         if code == 409:
@@ -296,7 +296,7 @@ class MemberService:
 
 
 def _joined(parts: list[Path], whole: Path) -> None:
-    """Write parts behind each other into one file, synchronised."""
+    """Join parts into one file, synchronised."""
     with os.fdopen(os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         for part in parts:
             file.write(part.read_bytes())
@@ -305,7 +305,7 @@ def _joined(parts: list[Path], whole: Path) -> None:
 
 
 def _length(request: Request, *, of_type: str = "") -> int:
-    """Return how long a body says it is; refuse what is compressed, chunked or of another type."""
+    """Return a body's stated length; refuse compression, chunks or another type."""
     headers = request.headers
     if "content-encoding" in headers or "transfer-encoding" in headers:
         raise Declined(415, "Expected a body as it is: neither compressed nor chunked.")
@@ -317,7 +317,7 @@ def _length(request: Request, *, of_type: str = "") -> int:
 
 
 async def _to_disk(request: Request, path: Path, size: int) -> None:
-    """Write a body to a file, synchronised; more or less than its length is refused."""
+    """Write a body of exactly this length to a file, synchronised."""
     told = _length(request, of_type="application/octet-stream")
     if told != size:
         raise Declined(413 if told > size else 422, f"Expected {size} bytes, as the study implies.")
@@ -336,7 +336,7 @@ async def _to_disk(request: Request, path: Path, size: int) -> None:
 
 
 async def small_body(request: Request, most: int) -> bytes:
-    """Return a body of bounded size, as it is: neither compressed nor chunked."""
+    """Return a body of bounded size, neither compressed nor chunked."""
     if _length(request) > most:
         raise Declined(413, f"Expected at most {most} bytes.")
     body = b""
@@ -348,7 +348,7 @@ async def small_body(request: Request, most: int) -> bytes:
 
 
 class EnrolmentService:
-    """The door for those who have an invitation and no certificate yet."""
+    """Endpoint for those who have an invitation and no certificate yet."""
 
     def __init__(self, coordinator: ServerFolder) -> None:
         self.coordinator = coordinator
@@ -359,7 +359,7 @@ class EnrolmentService:
         return Starlette(routes=[Route("/v1/enrol", self.enrol, methods=["POST"])])
 
     async def enrol(self, request: Request) -> Response:
-        """Give a certificate for a token, which works once."""
+        """Issue a certificate for a token, which works once."""
         who = request.client.host if request.client else ""
         try:
             self._slow_down(who)
@@ -409,7 +409,7 @@ def listeners_of(coordinator: Coordinator, *, console: Any = None) -> list[Liste
 
 
 def ports_of(coordinator: ServerFolder, service: MemberService) -> list[Listener]:
-    """Return what every server listens on: members, and enrolment."""
+    """Return every server's ports: members, and enrolment."""
     settings, keys = coordinator.settings, coordinator.folder / "keys"
     most = settings.most_connections
     members_app, enrol_app = service.app(), EnrolmentService(coordinator).app()
@@ -438,7 +438,7 @@ async def serve_coordinator(coordinator: Coordinator, *, console: Any = None) ->
 
 
 def renew_server(coordinator: ServerFolder, listeners: Sequence[Listener] = ()) -> bool:
-    """Give the server a new certificate from day 60 on, for the names that the old one has."""
+    """Renew the server's certificate from day 60 on, for the same names."""
     keys = coordinator.folder / "keys"
     pem = (keys / "server.pem").read_bytes()
     if not should_renew(pem, coordinator.now()):

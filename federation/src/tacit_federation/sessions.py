@@ -1,4 +1,4 @@
-"""Who looks at the console: passwords (scrypt), sessions, and a pause after five failures."""
+"""Logins of the console: passwords (scrypt), sessions, and a pause after five failures."""
 
 from __future__ import annotations
 
@@ -24,23 +24,10 @@ def _hashed(password: str, salt: bytes) -> str:
 
 
 def set_password(database: Database, name: str, role: str | None, password: str) -> str:
-    """Let a person in, or change the password.
+    """Add a login, or change its password; return its role.
 
-    Parameters
-    ----------
-    database : Database
-        The coordinator's.
-    name : str
-        The login.
-    role : str, optional
-        "officer" or "analyst"; by default as it was, and of somebody new "officer".
-    password : str
-        At least 12 signs; stored as scrypt alone.
-
-    Returns
-    -------
-    str
-        The role.
+    `role` is "officer" (default of a new login) or "analyst"; passwords have at least 12
+    characters.
     """
     if role is None:
         known = database.row("SELECT role FROM people WHERE name = ?", name)
@@ -58,7 +45,7 @@ def set_password(database: Database, name: str, role: str | None, password: str)
 
 @dataclass(slots=True)
 class Session:
-    """One person who is logged in."""
+    """One login."""
 
     name: str
     role: str
@@ -69,7 +56,7 @@ class Session:
 
 
 class Sessions:
-    """All who are logged in, in memory: a restart logs everybody out."""
+    """All logins, in memory: a restart ends them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -77,7 +64,7 @@ class Sessions:
         self._failures: dict[str, list[float]] = {}
 
     def log_in(self, name: str, password: str) -> str | None:
-        """Return a cookie for the right password, and None for anything else."""
+        """Return a cookie for the right password, otherwise None."""
         now = time.monotonic()
         recent = [at for at in self._failures.get(name, ()) if now - at < PAUSE_SECONDS]
         if len(recent) >= FAILURES:
@@ -101,10 +88,7 @@ class Sessions:
         return self._database.row("SELECT * FROM people WHERE name = ?", name)
 
     def find(self, cookie: str | None) -> Session | None:
-        """Return whose cookie it is, unless idle, eight hours old, or of an old password.
-
-        A new password also comes with a new role: both hold at once.
-        """
+        """Return a cookie's session, unless idle, eight hours old, or before a password change."""
         found = self._sessions.get(_key(cookie or ""))
         if found is None:
             return None
@@ -118,7 +102,7 @@ class Sessions:
         return found
 
     def log_out(self, cookie: str | None) -> None:
-        """Forget a session."""
+        """End a session."""
         self._sessions.pop(_key(cookie or ""), None)
 
 

@@ -1,7 +1,6 @@
-"""federation.toml of a server and policy.toml of a site: checked before anything is done.
+"""federation.toml of a server and policy.toml of a site, checked before anything is done.
 
-What a file may say is the signature of a dataclass; docs/reference/federation.md is written from
-it.
+Their keys are dataclass fields, from which docs/reference/federation.md is written.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _PORTS = (1, 65_535)
 
 
 class _Table:
-    """What a TOML file of plain keys shares."""
+    """Base of TOML files of plain keys."""
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -54,14 +53,14 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings(_Table):
-    """federation.toml: where a coordinator listens, and what it is called.
+    """federation.toml: name and addresses of a coordinator.
 
     Parameters
     ----------
     name : str
-        What people call this organisation; statements of sites name it.
+        Name of this organisation for people, and in statements of sites.
     url : str
-        Where sites find it: https:// and a host, with the port of `port` unless a proxy passes
+        Its address for sites: https:// and a host, with the port of `port` unless a proxy passes
         bytes on.
     host : str
         The address to listen on.
@@ -99,27 +98,27 @@ class ServerSettings(_Table):
 
 @dataclass(frozen=True, slots=True)
 class Policy(_Table):
-    """policy.toml: what a site's steward will not be asked about at all.
+    """policy.toml: what a site refuses before its steward is asked.
 
     Parameters
     ----------
     officers : list of str
-        Public keys of those who may sign studies.
+        Public keys that may sign studies.
     modes : list of str
-        Ways of adding up that are allowed: "coordinator".
+        Allowed modes of studies: "coordinator".
     most_epsilon : float
         The most that one study may cost, at the delta of the site's ledger.
     most_queries : int
-        The most inputs that one study may ask about.
+        The most queries of one study.
     least_sites : int
-        The least quorum of sites: in a sum of fewer, the others' counts hide less from a
-        coordinator that is curious.
+        The least quorum of sites: in a smaller sum, the others' counts hide less from a curious
+        coordinator.
     least_teachers : int
         The least quorum of teachers.
     teacher_seconds : int
-        Processor seconds that each teacher may take; one that takes more answers class 0.
+        Processor seconds of each teacher; one that takes more answers class 0.
     teacher_megabytes : int
-        Memory that each teacher may take.
+        Memory of each teacher.
     most_input_megabytes : int
         The most public inputs of one study that are fetched.
     """

@@ -52,17 +52,13 @@ class Site(SiteFolder):
 
     Parameters
     ----------
-    folder : path
-        What `Site.create` made.
-    clock : function, optional
-        Returns seconds since 1970.
+    folder : path, made by `Site.create`
+    clock : function, optional, returns seconds since 1970
 
     Attributes
     ----------
-    ledger : Ledger
-        The site's own: it is charged when a study is approved, and refuses on its own.
-    key : SigningKey
-        By which studies name this site.
+    ledger : Ledger, the site's own, charged when a study is approved
+    key : SigningKey, by which studies name this site
     """
 
     @classmethod
@@ -75,25 +71,19 @@ class Site(SiteFolder):
         dataset: str = "",
         clock: Callable[[], float] = time.time,
     ) -> Site:
-        """Make a site's keys and ledger in a new folder.
+        """Create a site's keys and ledger in a new folder.
 
         Parameters
         ----------
-        folder : path
-            Must not exist, or be empty.
-        budget : Budget
-            The most that all studies may cost this site's patients together.
-        unit : str
-            Whose privacy: "patient".
-        dataset : str
-            What statements call its records.
-        clock : function, optional
-            Returns seconds since 1970.
+        folder : path, which must be new or empty
+        budget : Budget, for all studies together, for this site's patients
+        unit : str, whose privacy: "patient"
+        dataset : str, name of its records in statements
+        clock : function, optional, returns seconds since 1970
 
         Returns
         -------
-        Site
-            Which has joined nobody yet.
+        Site, which has joined no server yet
         """
         place = Path(folder)
         with new_folder(place):
@@ -110,13 +100,11 @@ class Site(SiteFolder):
 
         Parameters
         ----------
-        folder : path
-            What `tacit site join` made.
+        folder : path, made by `tacit site join`
 
         Returns
         -------
         Site
-            As it was left.
         """
         if not (Path(folder) / "keys" / "signing.key").exists():
             raise InvalidArgument(
@@ -129,13 +117,11 @@ class Site(SiteFolder):
 
         Parameters
         ----------
-        invitation : str
-            The line that came from the server's operator, by a path of its own.
+        invitation : str, a line received from the server's operator over another channel
 
         Returns
         -------
-        str
-            The server's address.
+        str, the server's address
         """
         invited = Invitation.read(invitation)
         refuse_another(self.servers().get(invited.url), invited)
@@ -150,17 +136,16 @@ class Site(SiteFolder):
         return invited.url
 
     def asked(self, study: SiteStudy | str) -> Asked:
-        """Return what a study asks of this site, checked and priced here.
+        """Return what a study requires of this site, checked and priced here.
 
         Parameters
         ----------
-        study : SiteStudy or str
-            Or at least the first eight digits of its hash.
+        study : SiteStudy, or str of at least the first eight digits of its hash
 
         Returns
         -------
         Asked
-            What a person reads before approving. What policy or pins forbid raises `Refused`.
+            For a person to read before approving. What policy or pins forbid raises `Refused`.
         """
         return self._checked(self.find(study))
 
@@ -182,14 +167,12 @@ class Site(SiteFolder):
         return asked_of(known.study, site, self.ledger)
 
     def approve(self, study: SiteStudy | str, *, hash: str) -> Asked:
-        """Approve a study: charge the ledger, draw a sending slot, keep a signed approval.
+        """Approve a study: charge the ledger, draw a sending slot, store a signed approval.
 
         Parameters
         ----------
-        study : SiteStudy or str
-            Or at least the first eight digits of its hash.
-        hash : str
-            The first eight digits or more, as a person read and typed them.
+        study : SiteStudy, or str of at least the first eight digits of its hash
+        hash : str, the first eight digits or more, as a person read and typed them
 
         Returns
         -------
@@ -222,8 +205,7 @@ class Site(SiteFolder):
 
         Parameters
         ----------
-        study : SiteStudy or str
-            Or at least the first eight digits of its hash.
+        study : SiteStudy, or str of at least the first eight digits of its hash
         """
         known = self.find(study)
         if known.state == "refused":
@@ -245,30 +227,25 @@ class Site(SiteFolder):
     ) -> None:
         """Answer an approved study: shard, train and seal here; `run_once` sends it when due.
 
+        No record's content raises: one that cannot be read is left out by itself. A teacher without
+        records, or one that fails or exceeds the limits of policy.toml, answers class 0.
+
         Parameters
         ----------
-        study : SiteStudy or str
-            Or at least the first eight digits of its hash.
+        study : SiteStudy, or str of at least the first eight digits of its hash
         answers : array of shape (teachers, queries), optional
-            What teachers that were trained elsewhere answered: class indices. For a study of codes
-            numbers (teachers, queries, length), not clipped yet; with `encode`, masks of all but
-            the background. Secret.
-        teacher : estimator or family, optional
-            What each shard trains, instead of answers.
+            Class indices by teachers trained elsewhere. For a study of codes numbers (teachers,
+            queries, length), not clipped yet; with `encode`, masks of all but the background.
+            Secret.
+        teacher : estimator or family, optional, trained on each shard, instead of answers
         X, y : arrays, optional
             Private rows and their class indices; scans and their masks for a study of codes.
             Secret.
         groups : array, optional
-            Whose each row is; needed unless the study's unit is "record" or "site". Secret.
+            Person of each row; needed unless the study's unit is "record" or "site". Secret.
         encode : EncodeMasks, optional
             The public codec of a study of codes, with the number of classes; `Refused` if the
             study pins another one.
-
-        Notes
-        -----
-        Nothing is refused because of what is in a record: one that cannot be read is left out by
-        itself. A teacher without records, or one that fails or takes more than policy.toml allows,
-        answers class 0.
         """
         known = self.find(study)
         if known.state in ("sealed", "sent", "confirmed"):
@@ -292,15 +269,12 @@ class Site(SiteFolder):
     def withdraw(self, study: SiteStudy | str) -> None:
         """Withdraw from an approved study before it closes; what was charged stays charged.
 
+        Statements warn of it permanently, here and at the coordinator, also if nothing had been
+        sent: if records decided it, it is a release without noise.
+
         Parameters
         ----------
-        study : SiteStudy or str
-            Or at least the first eight digits of its hash.
-
-        Notes
-        -----
-        Statements warn of it for ever, here and at the coordinator, also if nothing had been sent:
-        if records decided it, it is a release without noise.
+        study : SiteStudy, or str of at least the first eight digits of its hash
         """
         try:
             withdraw_study(self, self.find(study))
@@ -308,13 +282,12 @@ class Site(SiteFolder):
             self.hang_up()
 
     def run_once(self) -> list[str]:
-        """Ask every server once, fetch what is new, send what is due.
+        """Query every server once, fetch what is new, send what is due.
 
         Returns
         -------
-        list of str
-            What happened, a line each; public. A server that does not answer raises `Unreachable`
-            after the others were asked.
+        list of str, one public line for each event
+            A server that does not answer raises `Unreachable` after the others were queried.
         """
         said: list[str] = []
         problem: TacitError | None = None
@@ -338,13 +311,11 @@ class Site(SiteFolder):
 
         Parameters
         ----------
-        study : SiteStudy or str
-            Or at least the first eight digits of its hash.
+        study : SiteStudy, or str of at least the first eight digits of its hash
 
         Returns
         -------
-        StudyRelease
-            Public.
+        StudyRelease, public
         """
         known = self.find(study)
         stored = self.row(known.hash)["release"]
@@ -354,28 +325,25 @@ class Site(SiteFolder):
         return read_release(known.study, bytes(stored), frame)
 
     def inputs(self, study: SiteStudy | str) -> NDArray[Any]:
-        """Return the public inputs of a study.
+        """Return the public inputs of a study, checked against the hash in the document.
 
         Parameters
         ----------
-        study : SiteStudy or str
-            Or at least the first eight digits of its hash.
+        study : SiteStudy, or str of at least the first eight digits of its hash
 
         Returns
         -------
         array of shape (queries, ...)
-            Checked against the hash in the document.
         """
         known = self.find(study)
         return np.array(read_inputs(known.study, inputs_of(self, known.study)))
 
     def statement(self) -> Statement:
-        """Return what this site may sign for its patients, with what it presumes.
+        """Return this site's statement for its patients over all approved studies.
 
         Returns
         -------
-        Statement
-            Over all studies that this site approved.
+        Statement, with its assumptions
         """
         withdrawn = any(each.state == "withdrawn" for each in self.studies())
         warnings = [WITHDRAWN] if withdrawn else []
@@ -383,7 +351,7 @@ class Site(SiteFolder):
 
 
 def _signatures(stored: str) -> dict[str, str]:
-    """Return the aggregators' signatures that came with a study, whatever came."""
+    """Parse the aggregators' signatures of a study; malformed input gives {}."""
     said = json.loads(stored)
     told = said if isinstance(said, dict) else {}
     return {str(role): str(signature) for role, signature in told.items()}

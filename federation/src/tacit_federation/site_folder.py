@@ -1,8 +1,8 @@
-"""What a site has on disk: keys, ledger, policy, servers it joined, studies it has seen.
+"""A site's folder: keys, ledger, policy, servers it joined, studies it has seen.
 
 `seen -> approved -> sealed -> sent -> confirmed`, or `refused`, `withdrawn`, `absent`; never back.
-A study's answers leave in one parcel for each server that receives them, each with its own
-receipt; the study is confirmed once all have come.
+Answers leave in one parcel for each receiving server; the study is confirmed once all receipts have
+come.
 """
 
 from __future__ import annotations
@@ -44,15 +44,10 @@ class SiteStudy:
     Parameters
     ----------
     study : Study
-        The document.
-    state : str
-        Where this site is with it.
-    remote : str
-        Where the server is with it, as it last said.
-    send_at : int or None
-        When the answers are sent, once that was drawn.
-    released : bool
-        Whether the release is here.
+    state : str, of this site
+    remote : str, last known state of the server
+    send_at : int or None, drawn sending time
+    released : bool, whether the release is here
     """
 
     study: Study
@@ -63,27 +58,12 @@ class SiteStudy:
 
     @property
     def hash(self) -> str:
-        """The study's name."""
+        """The study's hash."""
         return self.study.hash
 
 
 class SiteFolder:
-    """The folder of a site, and what is on record there.
-
-    Parameters
-    ----------
-    folder : path
-        What `Site.create` made.
-    clock : function, optional
-        Returns seconds since 1970.
-
-    Attributes
-    ----------
-    ledger : Ledger
-        The site's own: it is charged when a study is approved, and refuses on its own.
-    key : SigningKey
-        By which studies name this site.
-    """
+    """The folder of a site, with its own ledger and signing key."""
 
     def __init__(self, folder: PathLike, *, clock: Callable[[], float] = time.time) -> None:
         self.folder = Path(folder)
@@ -95,15 +75,15 @@ class SiteFolder:
 
     @property
     def policy(self) -> Policy:
-        """What this site never does: policy.toml, read anew each time."""
+        """policy.toml, read anew each time."""
         return Policy.read(self.folder / "policy.toml")
 
     def server_folder(self, url: str) -> Path:
-        """Return where the certificate for one server is."""
+        """Return the folder of the certificate for one server."""
         return folder_for(self.folder, url)
 
     def client(self, url: str) -> Client:
-        """Return the way to a server that this site joined."""
+        """Return the client of a server that this site joined."""
         if url not in self._clients:
             place = self.server_folder(url)
             pin = self.servers()[url]["ca"]
@@ -111,10 +91,9 @@ class SiteFolder:
         return self._clients[url]
 
     def listing(self, url: str) -> dict[str, Any]:
-        """Return what a server lists; `Refused` if its log went back, or is another one.
+        """Return a server's studies; `Refused` if its audit log was rolled back or replaced.
 
-        A server that was set back to an earlier copy could take answers once more, draw other noise
-        and open a second sum of the same study; so a site remembers how far each server's log went.
+        A server set back to a copy could open a second sum of the same study, with other noise.
         """
         server = self.servers()[url]
         said = self.client(url).ask("GET", f"/studies?seen={server['length']}").json()
@@ -132,43 +111,20 @@ class SiteFolder:
         return said
 
     def hang_up(self) -> None:
-        """Close every connection; the next request opens its own."""
+        """Close every connection."""
         for client in self._clients.values():
             client.close()
 
     def servers(self) -> dict[str, Row]:
-        """Return the servers that this site joined, by their address.
-
-        Returns
-        -------
-        dict
-            name, ca, key, and how far their audit logs were seen.
-        """
+        """Return joined servers by address: name, ca, key, and the seen length of their logs."""
         return {row["url"]: row for row in self.database.rows("SELECT * FROM servers")}
 
     def studies(self) -> list[SiteStudy]:
-        """Return the studies that this site has seen, oldest first.
-
-        Returns
-        -------
-        list of SiteStudy
-            Public.
-        """
+        """Return the studies that this site has seen, the oldest first."""
         return [_known(row) for row in self.database.rows("SELECT * FROM studies ORDER BY rowid")]
 
     def find(self, study: SiteStudy | str) -> SiteStudy:
-        """Return a study as it is now.
-
-        Parameters
-        ----------
-        study : SiteStudy or str
-            Or at least the first eight digits of its hash.
-
-        Returns
-        -------
-        SiteStudy
-            The one that is meant.
-        """
+        """Return the current state of a study, by its hash or at least eight digits."""
         beginning = study.hash if isinstance(study, SiteStudy) else str(study)
         query = "SELECT * FROM studies WHERE substr(hash, 1, ?) = ?"  # not all are read
         found = [_known(row) for row in self.database.rows(query, len(beginning), beginning)]
@@ -180,21 +136,21 @@ class SiteFolder:
         return found[0]
 
     def row(self, name: str) -> Row:
-        """Return what is on record about a study that was found."""
+        """Return the row of a study."""
         row = self.database.row("SELECT * FROM studies WHERE hash = ?", name)
         if row is None:
             raise InvalidArgument(f"Expected a study that this site has seen, got {name[:8]!r}.")
         return row
 
     def move(self, name: str, state: str, **more: Any) -> None:
-        """Go one step on, in one write; what is given besides is written with it."""
+        """Move to a state, with further columns, in one write."""
         names = "".join(f", {column} = :{column}" for column in more)
         with self.database.writing() as rows:
             query = f"UPDATE studies SET state = :state{names} WHERE hash = :hash"
             rows.execute(query, {**more, "state": state, "hash": name})
 
     def step(self, name: str, old: str, new: str) -> bool:
-        """Go from one state to the next, unless somebody else has gone another way meanwhile."""
+        """Move from one state to another, unless it has changed meanwhile."""
         with self.database.writing() as rows:
             query = "UPDATE studies SET state = ? WHERE hash = ? AND state = ?"
             return bool(rows.execute(query, (new, name, old)).rowcount)
@@ -208,17 +164,17 @@ class SiteFolder:
         return site
 
     def sealed(self, name: str, role: str) -> Path:
-        """Return where the parcel for one server is, while it is. Secret."""
+        """Return the path of the parcel for one server. Secret."""
         return self.folder / "sealed" / f"{name}.{role}"
 
     def unconfirmed(self, study: Study) -> list[Server]:
-        """Return the servers whose receipt for this site's parcel has not come yet."""
+        """Return the servers whose receipt is missing."""
         query = "SELECT role FROM parcels WHERE study = ? AND receipt IS NOT NULL"
         done = {row["role"] for row in self.database.rows(query, study.hash)}
         return [each for each in study.receivers if each.role not in done]
 
     def sweep(self) -> None:
-        """Delete parcels that will never leave again, and what a killed process left half way."""
+        """Delete parcels that will never leave again, and partial files."""
         if not any((self.folder / "sealed").iterdir()):
             return
         with self.database.writing() as rows:  # parcels are written under this lock alone
@@ -232,7 +188,7 @@ class SiteFolder:
                     path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close connections and files; what was written stays."""
+        """Close connections and files."""
         self.hang_up()
         self.database.close()
 

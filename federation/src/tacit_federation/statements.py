@@ -1,4 +1,4 @@
-"""What statements of sites and servers presume and warn of, beyond what their ledgers say."""
+"""Assumptions and warnings of sites' and servers' statements, beyond those of their ledgers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WITHDRAWN = (
 
 
 def notes_of(statement: Statement) -> list[str]:
-    """Return what a report says of a statement: what it presumes, and what it warns of."""
+    """Return a statement's assumptions and warnings, for a report."""
     presumed = [f"It presumes that {each}." for each in statement.assumes]
     return presumed + [f"Warning: {each}." for each in statement.warnings]
 
@@ -35,7 +35,7 @@ def notes_of(statement: Statement) -> list[str]:
 def with_presumptions(
     statement: Statement, *presumed: str, warnings: Sequence[str] = ()
 ) -> Statement:
-    """Return a statement that presumes more, if it covers anything."""
+    """Return a statement with further assumptions, if it covers anything."""
     if not statement.entries:
         return statement
     return dataclasses.replace(

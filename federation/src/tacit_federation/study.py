@@ -1,7 +1,7 @@
-"""The study document: what is asked of whom, at which price. One text, whose hash is its name.
+"""The study document: queries, sites and price in one text, whose hash is its name.
 
-Canonical JSON of at most 1 MiB. Everything in it is public, everything that is not listed here is
-refused, and nothing of it is code. Whoever takes part signs or charges this very text.
+Canonical JSON of at most 1 MiB. Everything in it is public, any other key is refused, and nothing
+of it is code. Every party signs or charges this very text.
 """
 
 from __future__ import annotations
@@ -55,12 +55,9 @@ class StudySite:
 
     Parameters
     ----------
-    id : str
-        Its name: small letters, digits and hyphens.
-    key : str
-        Its public signing key.
-    teachers : int
-        How many teachers it has; public and fixed.
+    id : str, small letters, digits and hyphens
+    key : str, its public signing key
+    teachers : int, public and fixed
     """
 
     id: str
@@ -70,22 +67,16 @@ class StudySite:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Who receives answers and draws the noise.
+    """A server that receives answers and draws the noise.
 
     Parameters
     ----------
-    role : str
-        "coordinator"; with two aggregators "first" and "second" besides.
+    role : str, "coordinator", or with two aggregators "first" and "second" besides
     url : str
-        Where sites find it.
-    ca : str
-        SHA-256 of its authority's certificate.
-    key : str
-        Its public signing key.
-    ledger : str
-        Origin of the ledger that pays there.
-    epsilon, delta : float
-        That ledger's budget.
+    ca : str, SHA-256 of its authority's certificate
+    key : str, its public signing key
+    ledger : str, origin of its ledger
+    epsilon, delta : float, that ledger's budget
     """
 
     role: str
@@ -98,18 +89,17 @@ class Server:
 
     @property
     def takes(self) -> str:
-        """What it takes from a site: the last part of the address to which a parcel is sent."""
+        """Last part of the address to which a parcel is sent."""
         return "share" if self.role in AGGREGATORS else "answers"
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """When answers are taken, in whole seconds since 1970, UTC.
+    """Time in which answers are taken, in whole seconds since 1970, UTC.
 
     Parameters
     ----------
     opens, closes : int
-        From when, and until when.
     slot_seconds : int
         Sending times are multiples of it; a study that all have answered closes at the next one.
     extensions : tuple of int
@@ -122,17 +112,15 @@ class Window:
     extensions: tuple[int, ...] = ()
 
     def next_slot(self, now: float) -> int:
-        """Return the first slot after a moment.
+        """Return the first slot after a time.
 
         Parameters
         ----------
-        now : float
-            Seconds since 1970.
+        now : float, seconds since 1970
 
         Returns
         -------
         int
-            Seconds since 1970.
         """
         passed = max(0, int(now) - self.opens) // self.slot_seconds
         return self.opens + (passed + 1) * self.slot_seconds
@@ -140,36 +128,26 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study as its document says it; `Study.read(text)` checks every field.
+    """A study document; `Study.read(text)` checks every field.
 
     Parameters
     ----------
-    text : str
-        The canonical JSON.
-    hash : str
-        Its SHA-256: the study's name.
-    title, purpose : str
-        In a line each, for people.
+    text : str, the canonical JSON
+    hash : str, its SHA-256: the study's name
+    title, purpose : str, in a line each
     mode : str
         "coordinator": one trusted party adds the answers and the noise; "two-aggregators": each of
         two adds shares, and the full noise.
-    unit : str
-        Whose privacy: "patient", or "site".
-    inputs : mapping
-        sha256, bytes, dtype and shape of the public inputs.
+    unit : str, whose privacy: "patient", or "site"
+    inputs : mapping, sha256, bytes, dtype and shape of the public inputs
     answers : mapping
         kind "votes", and the number of classes; or kind "codes", their length, the SHA-256 of the
         frame by which they are clipped and, if the document pins it, of their codec.
-    plan : Plan
-        What is released, and so the price.
+    plan : Plan, what is released, and so the price
     sites : tuple of StudySite
-        Who is asked.
-    quorum : mapping
-        How many sites, and how many of their teachers, must have answered.
+    quorum : mapping, least numbers of sites, and of their teachers
     window : Window
-        When.
-    servers : tuple of Server
-        To whom the answers go.
+    servers : tuple of Server, the receivers of answers
     """
 
     text: str
@@ -188,17 +166,15 @@ class Study:
 
     @classmethod
     def read(cls, text: str) -> Study:
-        """Read a document; what is missing, unknown or does not fit together is refused by name.
+        """Read and check a document; a missing, unknown or contradictory key is named.
 
         Parameters
         ----------
-        text : str
-            Canonical JSON.
+        text : str, canonical JSON
 
         Returns
         -------
         Study
-            Checked.
         """
         if not isinstance(text, str):
             raise _no_document()
@@ -210,12 +186,10 @@ class Study:
         Parameters
         ----------
         name : str
-            The site's.
 
         Returns
         -------
         StudySite or None
-            As the document says.
         """
         return next((each for each in self.sites if each.id == name), None)
 
@@ -224,31 +198,29 @@ class Study:
 
         Parameters
         ----------
-        role : str
-            "coordinator", "first" or "second".
+        role : str, "coordinator", "first" or "second"
 
         Returns
         -------
         Server
-            As the document pins it.
         """
         return next(each for each in self.servers if each.role == role)
 
     @property
     def receivers(self) -> tuple[Server, ...]:
-        """The servers to which a site sends, a parcel each."""
+        """The servers to which a site sends a parcel each."""
         if self.mode == "coordinator":
             return self.servers
         return tuple(self.server(role) for role in AGGREGATORS)
 
     @property
     def queries(self) -> int:
-        """How many inputs every teacher answers."""
+        """Number of inputs that every teacher answers."""
         return int(self.inputs["shape"][0])
 
     @property
     def classes(self) -> int:
-        """How many classes there are; 0 where answers are codes."""
+        """Number of classes; 0 where answers are codes."""
         return int(self.answers.get("classes", 0))
 
     @property
@@ -262,33 +234,29 @@ class Study:
         return self.queries, self.classes or int(self.answers["length"])
 
     def teachers_of(self, sites: Iterable[str]) -> int:
-        """Return how many teachers these sites have together.
+        """Return the number of teachers of these sites together.
 
         Parameters
         ----------
         sites : iterable of str
-            Their names.
 
         Returns
         -------
         int
-            Public.
         """
         named = set(sites)
         return sum(each.teachers for each in self.sites if each.id in named)
 
     def reached(self, sites: Sequence[str]) -> bool:
-        """Tell whether these sites are a quorum.
+        """Whether these sites are a quorum: a function of presence alone.
 
         Parameters
         ----------
         sites : sequence of str
-            Who answered.
 
         Returns
         -------
         bool
-            A function of presence alone.
         """
         teachers = self.teachers_of(sites)
         return len(sites) >= self.quorum["sites"] and teachers >= self.quorum["teachers"]
@@ -299,7 +267,7 @@ class Study:
 
 @lru_cache(maxsize=16)
 def _read(text: str) -> Study:
-    """Read a document once: a server is asked about the same few again and again."""
+    """Read a document, cached."""
     document = _parsed(text)
     _check(document, "study", _DOCUMENT)
     plan = _plan(document["plan"], MECHANISMS[document["mode"], document["answers"]["kind"]])
@@ -319,7 +287,7 @@ def _read(text: str) -> Study:
 
 
 def _frozen(value: Any) -> Any:
-    """Return a view that nobody can change: one study is shared by all who read its text."""
+    """Return a read-only view: a study is shared by all who read its text."""
     return MappingProxyType(value) if isinstance(value, dict) else value
 
 
@@ -342,34 +310,26 @@ def new_document(
 
     Parameters
     ----------
-    title, purpose : str
-        In a line each, for people.
+    title, purpose : str, in a line each
     unit : str
         Whose privacy: "patient"; or "site", whose `votes_per_unit` is the number of teachers of
         the largest sites, as many as the overlap.
-    inputs : mapping
-        sha256, bytes, dtype and shape of the public inputs.
-    classes : int, optional
-        How many classes there are, where answers are votes.
+    inputs : mapping, sha256, bytes, dtype and shape of the public inputs
+    classes : int, optional, number of classes, where answers are votes
     plan : Plan
-        What is released; its `votes_per_unit` must be what unit and overlap ask for.
+        What is released; its `votes_per_unit` must be what unit and overlap require.
     sites : sequence of StudySite
-        Who is asked.
-    quorum : mapping
-        sites and teachers.
+    quorum : mapping, sites and teachers
     window : Window
-        When.
     servers : sequence of Server
         The coordinator; for two aggregators, the first and the second besides.
-    overlap : int
-        At how many sites one patient may be.
+    overlap : int, the most sites with the same patient
     codes : mapping, optional
         length, frame and, if it is to be pinned, codec (SHA-256), where answers are codes.
 
     Returns
     -------
-    Study
-        Checked, as every site will check it.
+    Study, checked as every site will check it
     """
     document = {
         "format": FORMAT,
@@ -421,7 +381,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _plan(plain: Mapping[str, Any], mechanisms: Sequence[str]) -> Plan:
-    """Make the plan again, which must be recorded by the very same text."""
+    """Rebuild the plan, whose record must be the very same text."""
     wrong = InvalidArgument(
         f"Expected plan to be one of {', '.join(mechanisms)} as this version of tacit records it."
     )
@@ -439,7 +399,7 @@ def _plan(plain: Mapping[str, Any], mechanisms: Sequence[str]) -> Plan:
 
 
 def _check_parts(study: Study, document: Mapping[str, Any]) -> None:
-    """Check what several fields say together."""
+    """Check the consistency of several fields."""
     plan, teachers = study.plan, [each.teachers for each in study.sites]
     names = [each.id for each in study.sites]
     ends = (study.window.opens, study.window.closes, *study.window.extensions)
@@ -481,7 +441,7 @@ def _check_parts(study: Study, document: Mapping[str, Any]) -> None:
 
 
 def _asks(plan: Plan) -> int:
-    """Return about how many inputs a plan asks: a bound may hold several."""
+    """Return about how many queries a plan has: a bound may hold several."""
     return plan.queries * int(getattr(plan.mechanism, "joint", 1))
 
 
@@ -498,7 +458,7 @@ Check = Callable[[Any], bool]
 def _check(
     value: Any, name: str, fields: Mapping[str, Check | Mapping[str, Any] | list[Any]]
 ) -> None:
-    """Refuse what is not an object of exactly these fields, each as its check wants it."""
+    """Refuse anything but an object of exactly these fields, each valid."""
     if not isinstance(value, dict):
         raise InvalidArgument(f"Expected {name} to be an object in the study.")
     if odd := sorted(set(value) ^ set(fields)):
@@ -533,7 +493,7 @@ def _hash(value: Any) -> bool:
 
 
 def is_name(value: Any) -> bool:
-    """Tell whether it may name a site."""
+    """Whether it may name a site."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
@@ -551,7 +511,7 @@ def _times(value: Any) -> bool:
 
 
 def is_address(value: Any) -> bool:
-    """Tell whether it may be a server's address: https, a host, perhaps a port, nothing else."""
+    """Whether it may be a server's address: https, a host, perhaps a port, nothing else."""
     return _line(value) and re.fullmatch(r"https://[^/\s?#@]+", value) is not None
 
 

@@ -1,13 +1,10 @@
 """Between a site and two aggregators: shares that leave, sums that are opened, and their total.
 
-A seed leaves for the first, a share for the second, each signed. The seed depends on nothing, and
-the share is uniform without it: neither tells anything alone
-(docs/theory/federation.md#two-aggregators). Signatures name the role, so that what was meant for
-one aggregator is refused by the other. Digests travel with the share and are deleted with it.
-
-A sum is a frame: who is in it, by which ledger entry, a salt, and the noisy share as an array. A
-release of two aggregators is both of them, one behind the other; whoever reads it checks both
-signatures, that both are over the same sites, and adds them.
+A seed leaves for the first, a share for the second, each signed with the role. The seed depends on
+no data, and the share is uniform without it: neither discloses anything alone
+(docs/theory/federation.md#two-aggregators). Digests travel with the share and are deleted with it.
+A release is both opened sums; readers check both signatures, that both are over the same sites, and
+add them.
 """
 
 from __future__ import annotations
@@ -53,20 +50,9 @@ _DEVIATIONS = 8.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Opened:
-    """One aggregator's sum, as it was stored and opened; public.
+    """One aggregator's sum with its noise, as it was stored and opened; public.
 
-    Parameters
-    ----------
-    role : str
-        "first" or "second".
-    pairs : list
-        Who is in it: site and sharing id.
-    shares : array of uint64
-        With that aggregator's noise.
-    entry : str
-        The entry of its ledger that paid.
-    warnings : tuple of str
-        What it warns of.
+    `pairs` are sites and sharing ids in it, `entry` the entry of its ledger that paid.
     """
 
     role: str
@@ -77,7 +63,7 @@ class Opened:
 
 
 def most_of_sum(study: Study) -> int:
-    """Return how long a sum can be."""
+    """Return the greatest length of a sum."""
     return MOST_HEADER + 1024 + 8 * study.shape[0] * study.shape[1]
 
 
@@ -102,7 +88,7 @@ def read_sum(study: Study, role: str, stored: bytes) -> Opened:
 
 
 def signed_part(stored: bytes) -> str:
-    """Return what proves that a sum was signed, without the sum: its header and a hash."""
+    """Return the header and a hash of a sum, which prove its signature without the sum."""
     header, payload = read_frame_of(stored, most=MOST_HEADER)
     return canonical({"header": header, "payload": hashlib.sha256(payload).hexdigest()})
 
@@ -139,7 +125,7 @@ def opened_total(study: Study, first: Opened, second: Opened, **public: Any) -> 
 
 
 def is_spoiled(study: Study, total: Release, teachers: int) -> bool:
-    """Tell whether rows of votes miss the number of teachers by more than noise explains."""
+    """Whether rows of votes miss the number of teachers by more than noise explains."""
     if not isinstance(total.mechanism, SharedVotes) or total.values is None:
         return False
     deviation = total.mechanism.sigma * math.sqrt(2 * study.classes)
@@ -147,12 +133,12 @@ def is_spoiled(study: Study, total: Release, teachers: int) -> bool:
 
 
 def _form(study: Study, role: str) -> tuple[str, tuple[int, ...]]:
-    """Return type and shape of what this aggregator gets: a seed, or numbers."""
+    """Return type and shape of an aggregator's part: a seed, or numbers."""
     return ("|u1", (SEED_BYTES,)) if role == AGGREGATORS[0] else ("<u8", study.shape)
 
 
 def share_size(study: Study, site: StudySite, role: str) -> int:
-    """Return how many bytes go to one aggregator, exactly: a function of the study."""
+    """Return the exact number of bytes for one aggregator: a function of the study."""
     note = {"study": study.hash, "site": site.id, "role": role}
     return sealed_size(note, *_form(study, role))
 
@@ -167,7 +153,7 @@ def seal_shares(
 ) -> dict[str, bytes]:
     """Split a site's whole numbers and return the two bodies that leave, by role. Secret.
 
-    A seed is given by tests alone: a second use of one would show a difference without noise.
+    Only tests give a seed: a second use of one would show a difference without noise.
     """
     chosen, share = split(values, seed)
     payloads: tuple[Any, Any] = (np.frombuffer(chosen, dtype=np.uint8), share)
@@ -181,7 +167,7 @@ def seal_shares(
 def check_share(
     study: Study, site: StudySite, role: str, header: Mapping[str, Any], payload: bytes
 ) -> str:
-    """Return the sharing id of a parcel that is what the study asks of this site, for this role."""
+    """Return the sharing id of a parcel that is what the study expects of this site and role."""
     expected = {"study": study.hash, "site": site.id, "role": role}
     what = ("a share for this study and aggregator", "share that was signed")
     sharing = check_sealed((site.key, SHARE), expected, header, payload, what)
@@ -190,7 +176,7 @@ def check_share(
 
 
 def share_of(study: Study, role: str, payload: bytes) -> Shares:
-    """Return one site's share, whichever form it travelled in. Secret."""
+    """Return one site's share, from either form. Secret."""
     values = array_of(payload, *_form(study, role))
     if role == AGGREGATORS[0]:
         return expand(values.tobytes(), study.shape)
@@ -198,5 +184,5 @@ def share_of(study: Study, role: str, payload: bytes) -> Shares:
 
 
 def beginning_of(study: Study, role: str, payload: bytes) -> bytes:
-    """Return what tells one parcel from another: 32 bytes of it. Secret."""
+    """Return 32 bytes that identify a parcel. Secret."""
     return array_of(payload, *_form(study, role)).ravel()[:SEED_BYTES].tobytes()[:SEED_BYTES]

@@ -1,4 +1,4 @@
-"""A run.toml as a site's way to train: which records, whose, and what each teacher is."""
+"""A site's training by a run.toml: records, people and teachers."""
 
 from __future__ import annotations
 
@@ -26,20 +26,10 @@ ALL_LEFT_OUT = (
 
 
 def records_of(path: Path, study: Study) -> tuple[dict[str, Any], str]:
-    """Return teacher, X, y and groups for `Site.answer`, as a run.toml describes them. Secret.
+    """Return arguments of `Site.answer` by a run.toml, and a warning for the steward. Secret.
 
-    Parameters
-    ----------
-    path : path
-        With `[data]` (all rows of source are private) and, if wanted, `[pate]` with its teacher.
-    study : Study
-        Whose number of classes the data must declare.
-
-    Returns
-    -------
-    tuple of dict and str
-        Keyword arguments of `Site.answer`, and what the steward must know if no record could be
-        used; nothing of it may leave.
+    All rows of `source` in `[data]` are private; `[pate]` may name the teacher. The data must
+    declare the study's number of classes.
     """
     config = _read(path)
     table = _opened(config.data.source, config.data.options)
@@ -61,7 +51,7 @@ def records_of(path: Path, study: Study) -> tuple[dict[str, Any], str]:
 
 
 def _opened(source: str, options: Mapping[str, Any]) -> TableStream:
-    """Open a site's table: a record that is not as declared is left out, and nobody else is."""
+    """Open a site's table: an invalid record is left out, and no other one."""
     kind, _, place = named_kind(source).partition(":")
     if kind not in ("csv", "parquet"):
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""uvicorn, as a server for members needs it: who is there, and how long anybody may take.
+"""uvicorn for members: with the peer's certificate, and with deadlines.
 
 uvicorn shows an application no peer certificate and waits for ever for a request. Here the
 certificate's SHA-256 is put into the state of each request, and every connection has deadlines:
@@ -35,10 +35,10 @@ BUFFER = 32 * 1024
 
 
 class MemberProtocol(H11Protocol):
-    """HTTP/1.1 that knows who is there and hangs up on those who do not come to the point."""
+    """HTTP/1.1 with the peer's certificate and deadlines."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Note the certificate, and begin to wait for headers."""
+        """Store the certificate, and begin to wait for headers."""
         channel = transport.get_extra_info("ssl_object")
         peer = channel.getpeercert(binary_form=True) if channel is not None else None
         shown = hashlib.sha256(peer).hexdigest() if peer else None
@@ -49,7 +49,7 @@ class MemberProtocol(H11Protocol):
         self._arm(HEADER_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """Let headers, and then the body, each have its time."""
+        """Set the deadlines of headers and body."""
         if self._deadline is None and (self.cycle is None or self.cycle.response_complete):
             self._arm(HEADER_SECONDS)
         super().data_received(data)
@@ -73,7 +73,7 @@ class MemberProtocol(H11Protocol):
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadline."""
+        """Cancel the deadline."""
         self._disarm()
         super().connection_lost(exc)
 
@@ -147,7 +147,7 @@ class Listener:
         self.socket = _listening(host, port)
 
     def load(self, keys: Path) -> None:
-        """Show another certificate from the next connection on."""
+        """Use another certificate from the next connection on."""
         if self.config.ssl is not None:
             self.config.ssl.load_cert_chain(keys / "server.pem", keys / "server.key")
 
@@ -162,7 +162,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 async def serve(listeners: Sequence[Listener], *, tick: Any, stop: asyncio.Event) -> None:
-    """Serve until told to stop; `tick` is called every second, in a thread."""
+    """Serve until stopped; `tick` is called every second, in a thread."""
     _allow_many_files()
     # asyncio gives each connection, even one that never speaks, a buffer of 256 KiB.
     SSLProtocol.max_size = BUFFER
@@ -190,7 +190,7 @@ async def serve(listeners: Sequence[Listener], *, tick: Any, stop: asyncio.Event
 
 
 async def _ticked(tick: Any, failed: str) -> str:
-    """Do what is due; what fails, on a full disk perhaps, is said once and tried again."""
+    """Do what is due; a failure, such as a full disk, is reported once and tried again."""
     try:
         await asyncio.to_thread(tick)
     except Exception as error:
@@ -202,7 +202,7 @@ async def _ticked(tick: Any, failed: str) -> str:
 
 
 def _allow_many_files() -> None:
-    """Let idle connections use as many descriptors as the system allows; others need some, too."""
+    """Raise the limit of descriptors for idle connections; other code needs some, too."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -225,7 +225,7 @@ PORTS = range(20_000, 32_000)
 
 
 def free_ports(count: int, among: Sequence[int] = PORTS) -> list[int]:
-    """Return ports of loopback that nobody uses at this moment."""
+    """Return free ports of loopback."""
     ports: list[int] = []
     while len(ports) < count:
         port = secrets.choice(among)

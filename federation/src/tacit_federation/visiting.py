@@ -1,10 +1,9 @@
-"""One visit of a site to one server: what is new there, what is due here, what was released.
+"""One visit of a site to one server: fetch what is new, send what is due.
 
-Outbound only. A server that went back to an earlier audit log, answers out of protocol or releases
-something else than was sent is refused; nothing that it says makes more leave than was approved.
-Each server gets its parcel, as sealed, until a receipt has come that is signed by the key that the
-study pins; what nobody takes any more is deleted. Public inputs are fetched once, piece by piece,
-and checked each time.
+Outbound only. A server with an earlier audit log, malformed replies, or a release of something else
+than was sent is refused; it can never make more leave than was approved. Each server gets its
+parcel, as sealed, until a receipt has come that is signed by the pinned key. Public inputs are
+fetched once, in parts, and checked each time.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _DROPPED, _CLOSED = 200, 410
 
 
 def visit(site: SiteFolder, url: str) -> list[str]:
-    """Ask one server what there is, and bring each study forward; return what happened."""
+    """Query one server, and advance each study; return what happened."""
     client, server = site.client(url), site.servers()[url]
     client.renew(server["name"])
     said = site.listing(url)
@@ -63,7 +62,7 @@ def visit(site: SiteFolder, url: str) -> list[str]:
 
 
 def _settled(site: SiteFolder) -> dict[str, str]:
-    """Return the studies of which nothing is left to do here, with how they ended there."""
+    """Return the finished studies with their final state here."""
     query = (
         "SELECT hash, remote FROM studies WHERE (told <> '' OR state IN ('seen', 'absent')) "
         "AND (told = 'withdrawn' OR state <> 'withdrawn') "
@@ -82,7 +81,7 @@ def _check_skew(site: SiteFolder, url: str, theirs: Any) -> list[str]:
 
 
 def _follow(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any]) -> list[str]:
-    """Bring one study forward by what the server says of it."""
+    """Advance one study by the server's state."""
     name, remote, closes = (each[key] for key in ("hash", "state", "closes"))
     row = site.database.row("SELECT * FROM studies WHERE hash = ?", name)
     if row is None:
@@ -110,7 +109,7 @@ def _follow(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any])
 
 
 def _meet(site: SiteFolder, url: str, client: Client, each: Mapping[str, Any]) -> list[str]:
-    """Read a study for the first time; what does not concern this site is left alone."""
+    """Read a study for the first time; one without this site is ignored."""
     name, remote = each["hash"], each["state"]
     if remote != "open":
         return []
@@ -152,7 +151,7 @@ def _fetch_release(site: SiteFolder, client: Client, row: Row) -> list[str]:
 
 
 def _listed(studies: Any) -> list[Mapping[str, Any]]:
-    """Return the studies that a server lists, each with a hash, a state and when it closes."""
+    """Return the studies that a server lists, each with a hash, a state and a closing time."""
     proper = isinstance(studies, list) and all(
         isinstance(each, dict)
         and isinstance(each.get("hash"), str)
@@ -169,7 +168,7 @@ def _listed(studies: Any) -> list[Mapping[str, Any]]:
 
 
 def send_parcels(site: SiteFolder, row: Row) -> list[str]:
-    """Send what is sealed to every server that has not confirmed it; one that is down waits."""
+    """Send sealed parcels to every server that has not confirmed; one that is down waits."""
     study, said = Study.read(row["text"]), []
     if row["state"] == "sealed" and not site.step(study.hash, "sealed", "sent"):
         return []  # withdrawn at this very moment
@@ -218,7 +217,7 @@ def put_parcel(client: Client, study: Study, server: Server, body: bytes) -> Rep
 
 
 def _confirm(site: SiteFolder, row: Row, study: Study, server: Server, reply: Reply) -> None:
-    """Keep a receipt; the last one confirms the study, in the same write."""
+    """Store a receipt; the last one confirms the study, in the same write."""
     plain = check_signed(server.key, RECEIPT, read_note(reply.body))
     name = site.servers()[server.url]["name"]
     if plain != {"study": study.hash, "site": name, "sharing": row["sharing"]}:
@@ -234,7 +233,7 @@ def _confirm(site: SiteFolder, row: Row, study: Study, server: Server, reply: Re
 
 
 def tell_decision(site: SiteFolder, client: Client, row: Row) -> list[str]:
-    """Send the approval or refusal, signed, or the withdrawal, until the server has it."""
+    """Send the signed approval or refusal, or the withdrawal, until the server has it."""
     name, state = row["hash"], row["state"]
     if state == "withdrawn":
         told = row["told"] != "withdrawn" and _tell_withdrawal(site, Study.read(row["text"]))
@@ -258,9 +257,9 @@ def _note_told(site: SiteFolder, name: str, what: str) -> None:
 
 
 def _tell_withdrawal(site: SiteFolder, study: Study) -> bool:
-    """Tell everybody who may have been told of an approval; whoever has answers drops them.
+    """Report a withdrawal to every server that may know the approval, to drop the answers.
 
-    True once nobody is left to be told: whoever closed with this site's answers keeps them.
+    True once all are informed: a server that closed with this site's answers keeps them.
     """
     told = [_tell_one(site, study, each) for each in study.receivers]
     coordinator = study.server("coordinator")
@@ -278,7 +277,7 @@ def _tell_one(site: SiteFolder, study: Study, server: Server) -> int:
 
 
 def _take_back(site: SiteFolder, study: Study) -> None:
-    """Let one receiver at least drop what it has: then it is in no sum; otherwise it stays."""
+    """Let at least one receiver drop the answers: then they are in no sum."""
     problem: TacitError = NotYet("Expected a server that can drop it now; withdraw it again.")
     kept = 0
     for server in study.receivers:
@@ -296,7 +295,7 @@ def _take_back(site: SiteFolder, study: Study) -> None:
 
 
 def _note_withdrawal(site: SiteFolder, known: SiteStudy) -> None:
-    """Let the site's ledger warn of it in every later statement, once."""
+    """Record a permanent warning in the site's ledger, once."""
     said = digest(canonical({"study": known.hash, "decision": "withdrawn"}))
     noted = (each.about.get("sha256") for each in site.ledger.entries())
     if said not in noted:
@@ -307,9 +306,8 @@ def _note_withdrawal(site: SiteFolder, known: SiteStudy) -> None:
 def withdraw_study(site: SiteFolder, known: SiteStudy) -> None:
     """Take back what was approved, sealed or sent; servers that have it must drop it first.
 
-    The site's own ledger says so before anything else does, in every later statement, even if it
-    was asked too late: whoever stops in between must not have withdrawn unseen. A server that
-    cannot be reached now is told at the next visit.
+    The site's own ledger records it before anything else, even if it is too late: nobody may
+    withdraw unseen. An unreachable server is informed at the next visit.
     """
     if known.state == "withdrawn":
         return
@@ -328,7 +326,7 @@ def withdraw_study(site: SiteFolder, known: SiteStudy) -> None:
 
 
 def inputs_of(site: SiteFolder, study: Study) -> bytes:
-    """Return the study's inputs as a file; what was fetched before an interruption is kept."""
+    """Return the study's inputs as a file; partial downloads are resumed."""
     path = site.folder / "inputs" / f"{study.hash}.npy"
     with alone(site.folder / "fetching.lock"):
         if not path.exists():

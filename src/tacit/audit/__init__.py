@@ -1,9 +1,8 @@
-"""Attempts to refute a claim, in one room: of a mechanism, and of a whole run.
+"""Audits: attempts to refute the claim of a mechanism, or of a whole run.
 
-A mechanism says with its dataclass where it loses most (`audit_cases`); `mechanisms` releases
-there many times. `models` plants canaries in a training run and guesses who was planted.
-`handed_over` looks at a finished model with rows whose membership is known. What
-counts prove is in `tacit.privacy` (`epsilon_lower_bound`, `one_run_epsilon`).
+`mechanisms` releases many times where a mechanism's `audit_cases` lose most, `models` plants
+canaries in a training run, `handed_over` tests a finished model with rows of known membership.
+Lower bounds are in `tacit.privacy` (`epsilon_lower_bound`, `one_run_epsilon`).
 """
 
 from tacit.audit.handed_over import Examination, examine_model, examine_run

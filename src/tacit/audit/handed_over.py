@@ -1,11 +1,9 @@
-"""A model that was handed over, examined with rows whose membership the examiner knows.
+"""Examination of a finished model, with rows whose membership the examiner knows.
 
-Nothing is trained and nothing is spent: the model is public, and each row gets a score, how much
-likelier the model finds the row's own label than other wrong ones. Members that score higher than
-others are remembered. That is a proof about epsilon only where a fair coin decided, before the
-training, which of the rows became members; otherwise members and others may differ for reasons that
-no training made. Everything here depends on rows that are private, and is secret: who publishes it
-publishes something about them that no ledger has paid for.
+Each row's score is how much likelier the model finds its own label than other wrong ones; members
+with higher scores are remembered. That proves something about epsilon only where a fair coin
+decided, before the training, which rows became members. Everything here depends on private rows and
+is secret: to publish it discloses something that no ledger has paid for.
 """
 
 from __future__ import annotations
@@ -35,26 +33,18 @@ _NO_LABEL_NEEDED = ("groups", "ignored")  # roles that the examiner's rows need 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Examination:
-    """What was found in a model that was handed over. Secret: it depends on private rows.
+    """Result of an examination. Secret: it depends on private rows.
 
     Parameters
     ----------
-    members : int
-        How many rows were in the training data.
-    others : int
-        How many were not.
+    members, others : int, rows that were in the training data, or not
     advantage : float
-        Chance that a member scores above an outsider, ties half: 0.5 is what guessing reaches.
-    within : float
-        How far that may be from the chance over rows like these, with the confidence asked for.
-    guesses : tuple of Guesses
-        Coins that were guessed, where coins were tossed; else none.
-    claim : float
-        Epsilon of the statement.
-    delta : float
-        Of the claim and of what is proved.
-    confidence_delta : float
-        Chance that what is proved exceeds the truth.
+        Chance that a member scores above a non-member, ties half: 0.5 is guessing.
+    within : float, confidence radius of the advantage over rows like these
+    guesses : tuple of Guesses, empty where no coins were tossed
+    claim : float, epsilon of the statement
+    delta : float, of the claim and of the lower bound
+    confidence_delta : float, chance that the lower bound exceeds the truth
     """
 
     members: int
@@ -80,13 +70,11 @@ class Examination:
         return self.proved is not None and self.proved > self.claim
 
     def secret_dict(self) -> dict[str, Any]:
-        """Return everything as plain data. Secret.
+        """Return everything as plain data, with `proved` and `contradicts`. Secret.
 
         Returns
         -------
-        dict
-            The fields, with `proved` and `contradicts`; fit for JSON in a file that only its owner
-            can read.
+        dict, fit for JSON in a file that only its owner can read
         """
         plain = {name: getattr(self, name) for name in self.__slots__ if name != "guesses"}
         guesses = [
@@ -112,46 +100,34 @@ def examine_model(
     tossed: bool = False,
     confidence_delta: float = 0.05,
 ) -> Examination:
-    """Compare how a model scores rows that it was trained on with how it scores others.
+    """Compare a model's scores of its training rows with those of others. Secret.
+
+    It spends nothing and trains nothing. With coins, `proved` <= epsilon with probability
+    1 - confidence_delta (`tacit.privacy.one_run_epsilon`), where each row is a unit of its own.
+    Without, the advantage measures how well these members can be distinguished, and nothing about
+    epsilon: it lies within sqrt(log(2/confidence_delta) / (2 min(members, others))) of its
+    expectation (Hoeffding 1963 for two-sample U-statistics), if rows were drawn independently.
+    Source: Steinke, Nasr and Jagielski 2023, Theorem 5.2; docs/audit.md.
 
     Parameters
     ----------
     chances : callable
-        Returns probabilities (rows, classes) of rows: `student.predict_proba`, or a session of
-        onnxruntime.
-    classes : array
-        The labels of the columns.
+        Returns probabilities (rows, classes): `student.predict_proba`, or of onnxruntime.
+    classes : array, the labels of the columns
     members : pair of arrays
         Rows that were in the training data, and their labels, as they were there. Secret.
-    others : pair of arrays
-        Rows that were not, and their labels.
-    claim : float
-        Epsilon of the statement.
-    delta : float
-        Its delta.
+    others : pair of arrays, rows that were not, and their labels
+    claim : float, epsilon of the statement
+    delta : float, its delta
     tossed : bool
         True: a fair coin decided for each of these rows, by itself and before the training, whether
-        it became a member. Only then a bound on epsilon follows, and it is the examiner who vouches
-        for the coins.
-    confidence_delta : float
-        How likely the lower bound may be wrong.
+        it became a member. Only then a bound on epsilon follows, and the examiner vouches for the
+        coins.
+    confidence_delta : float, chance that the lower bound is wrong
 
     Returns
     -------
     Examination
-        Secret.
-
-    Notes
-    -----
-    It spends nothing and trains nothing. With coins, `proved` <= epsilon with probability
-    1 - confidence_delta (`tacit.privacy.one_run_epsilon`), where each row is a unit of its own.
-    Without, the advantage tells how well these members can be told from these others, and nothing
-    about epsilon: it lies within sqrt(log(2/confidence_delta) / (2 min(members, others))) of its
-    expectation (Hoeffding 1963 for two-sample U-statistics), if rows were drawn independently.
-
-    References
-    ----------
-    Steinke, Nasr and Jagielski 2023, Theorem 5.2; `docs/audit.md`.
 
     Examples
     --------
@@ -197,25 +173,21 @@ def examine_run(
     tossed: bool = False,
     confidence_delta: float = 0.05,
 ) -> Examination:
-    """Examine the student of a finished run, read as `tacit predict` reads it.
+    """Examine the student of a finished run, read as `tacit predict` reads it. Secret.
 
     Parameters
     ----------
     folder : path
-        The run's; it must hold together (`verify_run`), or its claim is not this model's.
+        The run's; it must verify (`verify_run`), or its claim is not this model's.
     members : str
         Labelled rows that were in the training data, as [data] names them: "in.csv". Secret.
-    others : str
-        Labelled rows that were not.
-    tossed : bool
-        Whether a fair coin decided which of these rows became members.
-    confidence_delta : float
-        How likely the lower bound may be wrong.
+    others : str, labelled rows that were not
+    tossed : bool, whether a fair coin decided which of these rows became members
+    confidence_delta : float, chance that the lower bound is wrong
 
     Returns
     -------
     Examination
-        Secret.
     """
     folder = Path(folder)
     if broken := [check for check in verify_run(folder) if not check.holds]:
@@ -252,7 +224,7 @@ def _rows(source: str, options: dict[str, Any], student: Any) -> Dataset:
 
 
 def _scores(chances: Any, classes: NDArray[Any], rows: ArrayLike, labels: ArrayLike) -> Floats:
-    """Return how much likelier than other wrong labels the model finds each row's own. Secret."""
+    """Return log-odds of each row's own label against other wrong ones, by the model. Secret."""
     inputs, own = np.asarray(rows), np.asarray(labels)
     if len(inputs) != len(own) or not len(inputs):
         raise InvalidArgument("Expected a label for each row, and at least one row on either side.")

@@ -1,7 +1,7 @@
-"""Audits of mechanisms through the one door: many releases of made-up answers, and what they prove.
+"""Audits of mechanisms through the ledger: many releases of made-up answers, and what they prove.
 
-The answers are made up, so nothing private is at stake; each experiment has a ledger of its own,
-which is thrown away, and the noise is that of its grants: what is audited is what users get.
+Nothing private is at stake; each experiment has a temporary ledger of its own, and the noise is
+that of its grants: what is audited is what users get.
 """
 
 from __future__ import annotations
@@ -26,24 +26,18 @@ _DELTA, _ORDER, _ROOM = 1e-5, 2.0, 1.001
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one look proved, next to what the mechanism claims of the same quantity.
+    """What one event proved, next to the mechanism's claim.
 
     The quantity is epsilon where `delta` is given, and the Renyi divergence of an `order` else.
 
     Parameters
     ----------
-    what : str
-        Which two made-up inputs were compared.
-    claim : float
-        What the mechanism says of the quantity, at most.
-    proved : float
-        What the trials show of it, at least.
-    trials : int
-        How often each of the two inputs was released.
-    delta : float, optional
-        At which the two are epsilons.
-    order : float, optional
-        Of which the two are Renyi divergences.
+    what : str, which two made-up inputs were compared
+    claim : float, upper bound by the mechanism
+    proved : float, lower bound by the trials
+    trials : int, releases of each of the two inputs
+    delta : float, optional, of the epsilons
+    order : float, optional, of the Renyi divergences
     """
 
     what: str
@@ -64,24 +58,19 @@ def audit_mechanism(
 ) -> list[Finding]:
     """Release made-up answers `trials` times on each of two neighbouring inputs, and compare.
 
+    The answers are made up and the ledger is temporary: nothing private is read or spent.
+
     Parameters
     ----------
-    mechanism : Mechanism
-        With the noise and bounds to be audited.
+    mechanism : Mechanism, with the noise and bounds to be audited
     trials : int, optional
-        Releases of each input, 100 at least; by default 200,000, fewer where one release takes many
-        numbers.
+        Releases of each input, 100 at least; by default 200,000, fewer for large releases.
     confidence_delta : float
         An honest mechanism is contradicted by any finding with probability at most this.
 
     Returns
     -------
-    list of Finding
-        One for each look at each experiment of `tacit.mechanisms.suspicions`.
-
-    Notes
-    -----
-    The answers are made up and the ledger is thrown away: nothing private is read or spent.
+    list of Finding, one for each event of each experiment of `tacit.mechanisms.suspicions`
 
     Examples
     --------
@@ -106,7 +95,7 @@ def audit_mechanism(
 
 
 def _trials(numbers: int, asked: int | None) -> int:
-    """Return how often to release; refuse what would take too long, or tell too little."""
+    """Return the number of releases; refuse what takes too long, or proves too little."""
     if asked is not None:
         if asked * numbers > _MOST:
             raise refuse("trials", asked, f"at most {_MOST // numbers} for this mechanism")
@@ -121,7 +110,7 @@ def _trials(numbers: int, asked: int | None) -> int:
 
 
 def _outputs(each: Suspicion, trials: int) -> tuple[Floats, Floats]:
-    """Release both inputs, many times over, through a ledger that is opened for just that."""
+    """Release both inputs many times through a temporary ledger."""
     plan = each.many(each.one, trials)
     cost = 2 * float(plan.cost([_ORDER]).total().values[0])
     enough = RdpCurve([_ORDER], [cost]).epsilon(_DELTA) * _ROOM

@@ -1,12 +1,9 @@
 """Audit of a whole estimator in one run: plant canaries by coin tosses, guess the coins.
 
-Each canary is a record that nobody would miss: a public input with a wrong label, or an input that
-does not occur. A fair coin decides whether it is among the private records. The canaries' inputs
-are public inputs, too, and where the estimator asks about public inputs it asks about them: a
-strong position to see the releases from. Whoever then guesses more coins than (epsilon, delta)
-allows, from the student or from what it was taught about the canaries' inputs, has refuted the
-claim (Steinke, Nasr and Jagielski 2023). A claim that is not refuted is not proved: whoever looks
-at the released numbers themselves may guess better.
+Each canary is a public input with a wrong label, or an input that does not occur; a fair coin puts
+it among the private records, and its input is among the public queries. Whoever guesses more coins
+than (epsilon, delta) allows has refuted the claim (Steinke, Nasr and Jagielski 2023). A claim that
+is not refuted is not proved: the released numbers themselves may allow better guesses.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ FEWEST = 20
 
 @dataclass(frozen=True, slots=True)
 class Canaries:
-    """Records to plant: inputs, labels, and whether the coin says that each is planted."""
+    """Records to plant: inputs, labels, and whether the coin plants each."""
 
     inputs: NDArray[Any]
     labels: NDArray[Any]
@@ -57,7 +54,7 @@ class Canaries:
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
-    """From what coins were guessed, how many of them, how many were right, what that proves."""
+    """Source of the guesses, their number, how many were right, what that proves."""
 
     seen: str
     guessed: int
@@ -67,22 +64,17 @@ class Guesses:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """What one run proves about epsilon at `delta`, next to what is claimed.
-
-    The bound exceeds the true epsilon with probability at most `confidence_delta`.
+    """What one run proves about epsilon at `delta`, next to the claim.
 
     Parameters
     ----------
-    canaries : int
-        How many coins were tossed.
-    guesses : tuple of Guesses
-        From what coins were guessed, how many, how many were right, and what each proves.
-    claim : float
-        Epsilon of the statement that is audited.
-    delta : float
-        Delta of the claim and of what is proved.
+    canaries : int, coins tossed
+    guesses : tuple of Guesses, their sources, numbers, right ones, and what each proves
+    claim : float, epsilon of the statement that is audited
+    delta : float, of the claim and of the lower bound
     confidence_delta : float
-        Shared equally by the guesses, which were fixed before the run.
+        Chance that the bound exceeds the true epsilon, shared equally by the guesses, which were
+        fixed before the run.
     """
 
     canaries: int
@@ -98,7 +90,7 @@ class AuditResult:
 
     @property
     def provable(self) -> float:
-        """The most that so many canaries could have proved, had every guess been right."""
+        """The largest bound that so many canaries could have proved."""
         part = self.confidence_delta / len(self.guesses)
         return max(
             one_run_epsilon(self.canaries, each.guessed, each.guessed, self.delta, part)
@@ -111,12 +103,11 @@ class AuditResult:
         return self.proved > self.claim
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain data.
+        """Return the fields with `proved`, `provable` and `contradicts`, fit for JSON.
 
         Returns
         -------
         dict
-            The fields, with `proved`, `provable` and `contradicts`; fit for JSON.
         """
         summary = {name: getattr(self, name) for name in ("proved", "provable", "contradicts")}
         return {**asdict(self), **summary}
@@ -135,14 +126,11 @@ def make_canaries(
 
     Parameters
     ----------
-    inputs : array of shape (n, features)
-        Public inputs.
-    classes : array
-        The public label set.
+    inputs : array of shape (n, features), public
+    classes : array, the public label set
     count : int
         How many canaries, 20 at least; "mislabelled" needs as many inputs.
-    labels : array of shape (n,), optional
-        The right labels of the inputs, where they are known.
+    labels : array of shape (n,), optional, the right labels of the inputs, where known
     kind : str
         "mislabelled": inputs as they are, each with a wrong label; where `labels` are not known,
         with any label. "strange": each number of an input is taken from another input, so that
@@ -193,37 +181,24 @@ def audit_estimator(
 ) -> AuditResult:
     """Fit a copy of the estimator to the records and the planted canaries; guess the coins.
 
+    `proved` <= epsilon with probability 1 - confidence_delta, where epsilon is the true one at the
+    claim's delta (`tacit.privacy.one_run_epsilon`). The fit is a release of the private records
+    like any other: what it spends on the estimator's ledger is spent. Unit: one record, or one
+    person with `groups`. Source: Steinke, Nasr and Jagielski 2023, Theorem 5.2; docs/audit.md.
+
     Parameters
     ----------
-    estimator : classifier
-        What is audited, not fitted yet; it stays as it is. Its ledger pays.
-    X, y : arrays
-        Private records and their labels.
+    estimator : classifier, not fitted, and not changed; its ledger pays
+    X, y : arrays, private records and their labels
     X_public : array, optional
         Public inputs, for estimators that take them; the canaries' inputs are added to them.
-    canaries : Canaries
-        Made by `make_canaries`.
-    groups : sequence, optional
-        Whose each record is. Each canary is then a person of its own.
-    confidence_delta : float
-        How likely the lower bound may be wrong.
+    canaries : Canaries, made by `make_canaries`
+    groups : sequence, optional, person of each record; each canary is then a person of its own
+    confidence_delta : float, chance that the lower bound is wrong
 
     Returns
     -------
     AuditResult
-        What the guesses prove, next to the claim of the copy's statement.
-
-    Notes
-    -----
-    `proved` <= epsilon with probability 1 - confidence_delta, where epsilon is the true one at the
-    claim's delta (`tacit.privacy.one_run_epsilon`). Unit: one record, or one person with `groups`.
-
-    The fit is a release of the private records like any other: it has the estimator's ledger, and
-    what it spends is spent.
-
-    References
-    ----------
-    Steinke, Nasr and Jagielski 2023, Theorem 5.2; `docs/audit.md`.
 
     Examples
     --------
@@ -275,30 +250,24 @@ def audit_run(
 ) -> AuditResult:
     """Audit what a configuration describes, in a directory of its own, with a ledger of its own.
 
+    Canaries are made from the held-out rows, whose labels are known, if there are enough of them,
+    otherwise from the public inputs; where there are none, it is refused.
+
     Parameters
     ----------
     config : RunConfig
         The run: data, method and budget. Its private records are read, and spent on.
     folder : path
-        A new directory: it gets `audit.toml`, `run.ledger` and `audit.json`; no student is kept.
-    canaries : int
-        How many are made, 20 at least; about half of them are planted.
-    kind : str
-        "mislabelled" or "strange", as in `make_canaries`.
-    confidence_delta : float
-        How likely the lower bound may be wrong.
+        A new directory: it gets `audit.toml`, `run.ledger` and `audit.json`, but no student.
+    canaries : int, 20 at least; about half of them are planted
+    kind : str, "mislabelled" or "strange", as in `make_canaries`
+    confidence_delta : float, chance that the lower bound is wrong
     random_state : int, optional
         Seeds the canaries and their coins, for tests; without it the operating system tosses.
 
     Returns
     -------
-    AuditResult
-        What `audit.json` holds.
-
-    Notes
-    -----
-    Canaries are made from the held-out rows, whose labels are known, if there are enough of them,
-    otherwise from the public inputs; where there are none, it is refused.
+    AuditResult, as in `audit.json`
     """
     folder = Path(folder)
     rows = load_rows(config)
@@ -333,7 +302,7 @@ def audit_run(
 
 @contextlib.contextmanager
 def own_folder(folder: Path, settings: str) -> Iterator[None]:
-    """Make the audit's directory; leave none behind if it was refused before it had a ledger."""
+    """Make the audit's directory; remove it if it is refused before it has a ledger."""
     try:
         folder.mkdir(parents=True)
     except FileExistsError:
@@ -350,9 +319,9 @@ def own_folder(folder: Path, settings: str) -> Iterator[None]:
 
 
 def asked_about(estimator: Any, rows: Integers) -> Any:
-    """Return a copy that asks about these public inputs, where it asks about public inputs.
+    """Return a copy that queries these public inputs, if it queries any.
 
-    They are canaries: some of them are private records, too, which the copy allows.
+    They are canaries: some are private records, too, which the copy allows.
     """
     model = clone(estimator)
     model._faults_of_run = getattr(estimator, "_faults_of_run", ())
@@ -371,9 +340,8 @@ def asked_about(estimator: Any, rows: Integers) -> Any:
 def canary_scores(chances: ArrayLike, classes: ArrayLike, canaries: Canaries) -> Floats:
     """Return log-odds of each canary's own label against other wrong ones: higher where planted.
 
-    log p(own) - mean log p(j) over the other labels but the likeliest, which is the right one, most
-    of the time, and whose chance differs from input to input for reasons of its own. With two
-    classes: the plain log-odds.
+    log p(own) - mean log p(j) over the other labels but the likeliest, mostly the right one, whose
+    chance differs from input to input anyway. With two classes: the plain log-odds.
 
     >>> canaries = Canaries(np.zeros((1, 1)), np.array([1]), np.array([True]))
     >>> canary_scores([[0.6, 0.3, 0.1]], [0, 1, 2], canaries).round(3).tolist()
@@ -391,10 +359,9 @@ def canary_scores(chances: ArrayLike, classes: ArrayLike, canaries: Canaries) ->
 def guess_coins(
     scores: Mapping[str, Floats], planted: NDArray[np.bool_], delta: float, confidence_delta: float
 ) -> tuple[Guesses, ...]:
-    """Guess that the highest scores are planted and the lowest are not; count the right ones.
+    """Guess "planted" for the highest scores, "not" for as many lowest; count right guesses.
 
-    Half of the guesses are "planted", half are "not". Each of the scores with each of
-    `GUESSED_SHARES` has an equal part of `confidence_delta`.
+    Each of the scores with each of `GUESSED_SHARES` has an equal part of `confidence_delta`.
 
     >>> planted = np.arange(100) < 50
     >>> found = guess_coins({"student": 1.0 * planted}, planted, 0.0, 0.05)
@@ -420,7 +387,7 @@ def _refuse_early(model: Any, count: int) -> None:
 
 
 def _seen(model: Any, canaries: Canaries, n_public: int) -> dict[str, Floats]:
-    """Return what may be seen of the canaries' labels: the student's chances, and the releases'."""
+    """Return what may be seen of the canaries' labels: by the student, and by the releases."""
     seen = {"student": np.asarray(model.predict_proba(canaries.inputs), dtype=np.float64)}
     for asked, told in (("queries_", "posteriors_"), ("prototypes_", "posterior_")):
         if hasattr(model, asked) and hasattr(model, told):
@@ -442,7 +409,7 @@ def _fit(model: Any, records: Any, labels: Any, outside: Any, groups: Any) -> No
 
 
 def _people(groups: Any, n_planted: int) -> list[Any] | None:
-    """Return whose each record is; a canary's name is nobody else's."""
+    """Return the person of each record; each canary has a unique one."""
     if groups is None:
         return None
     mark = secrets.token_hex(8)

@@ -1,7 +1,7 @@
 """One cell of a comparison: a method at one epsilon with one seed, and the file of its result.
 
-A finished cell is one JSON file, written in one step (`tacit._files`): it is whole or absent. A
-file that cannot be read as a cell, or that belongs to other settings, counts as absent.
+A finished cell is one JSON file, written atomically. A file that cannot be read as a cell, or that
+belongs to other settings, counts as absent.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What is to be run; `epsilon` is None for a reference that is not private."""
+    """One method, epsilon and seed; `epsilon` is None for a non-private reference."""
 
     method: str
     epsilon: float | None
@@ -47,11 +47,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a cell: accuracy where it is "ok", else a reason; time and memory.
+    """Result of a cell: accuracy where it is "ok", else a reason; time and memory.
 
-    `spent` is the epsilon of the estimator's own statement, None where it makes none. `cpu` and
-    `wall` are seconds of fit and predict; `peak_mib` is the process's highest resident memory with
-    interpreter and data, `baseline_mib` what it had before fit.
+    `spent` is the epsilon of the estimator's own statement, if any. `cpu` and `wall` are seconds of
+    fit and predict; `peak_mib` is the process's highest resident memory, `baseline_mib` before fit.
     """
 
     status: str
@@ -75,10 +74,7 @@ Result = tuple[Cell, Outcome]
 
 
 def settings_of(estimator: Any) -> str:
-    """Return a hash of an estimator's parameters: a changed setting makes another cell.
-
-    Defaults are written out, so that a default that changes is a changed setting, too.
-    """
+    """Return a hash of an estimator's parameters, defaults included: others make another cell."""
     from sklearn import config_context
 
     with config_context(print_changed_only=False):
@@ -92,14 +88,14 @@ def settings_of(estimator: Any) -> str:
 
 
 def write_cell(folder: Path, cell: Cell, outcome: Outcome) -> None:
-    """Write a finished cell in one step."""
+    """Write a finished cell atomically."""
     content = {"format": FORMAT, "cell": asdict(cell), "outcome": asdict(outcome)}
     text = json.dumps(content, indent=2, allow_nan=False)
     write_atomically(folder / cell.file_name, text.encode("utf-8"))
 
 
 def read_cell(path: Path) -> Result | None:
-    """Return a finished cell, or None where there is none or the file is not whole."""
+    """Return a finished cell, or None where there is none or the file is damaged."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         outcome, cell = Outcome.read(content["outcome"]), Cell(**content["cell"])

@@ -1,4 +1,4 @@
-"""What a comparison works on: a data set, divided by a public rule, and the facts of it.
+"""The data of a comparison: a data set, split by a public rule, and its metadata.
 
 A comparison reads the labels of every part: held-out rows score. It is for public benchmark data,
 or for rows that were declared public, and nothing that it prints is differentially private.
@@ -26,15 +26,12 @@ ADULT_PUBLIC = 11_000
 
 @dataclass(frozen=True, slots=True)
 class SplitRule:
-    """How the rows of a comparison are divided.
+    """How the rows of a comparison are split.
 
     Parameters
     ----------
-    public, held_out : int
-        How many rows are public inputs, and how many are held out to score.
-    shuffled : bool
-        Whether a seed shuffles them; otherwise the file's order stays.
-
+    public, held_out : int, numbers of rows
+    shuffled : bool, by a seed; otherwise the file's order stays
     """
 
     public: int
@@ -42,17 +39,15 @@ class SplitRule:
     shuffled: bool
 
     def words(self, data: Dataset) -> str:
-        """Say what is private, public and held out.
+        """Describe what is private, public and held out.
 
         Parameters
         ----------
         data : Dataset
-            The rows that are divided.
 
         Returns
         -------
         str
-            With numbers, for people.
         """
         private = len(data) - self.public - self.held_out if data.n_train is None else data.n_train
         origin = "rows" if data.n_train is None else "rows of the set's own test part"
@@ -65,7 +60,7 @@ class SplitRule:
 
 
 def default_rule(data: Dataset) -> SplitRule:
-    """Return the division that a data set gets unless another is asked for.
+    """Return the default split of a data set.
 
     Adult: the first 11,000 test rows public, the others held out. Another set with a test part: a
     tenth of that held out, the rest public. A set without one: a sixth public, a sixth held out.
@@ -73,19 +68,16 @@ def default_rule(data: Dataset) -> SplitRule:
     Parameters
     ----------
     data : Dataset
-        The rows to divide.
 
     Returns
     -------
     SplitRule
-        The division.
 
     Examples
     --------
     >>> from tacit.datasets import load_digits
     >>> default_rule(load_digits())
     SplitRule(public=299, held_out=299, shuffled=True)
-
     """
     if data.n_train is None:
         sixth = len(data) // 6
@@ -98,21 +90,21 @@ def default_rule(data: Dataset) -> SplitRule:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComparedData:
-    """A data set with its division; `parts(seed)` is the same for every method."""
+    """A data set with its split; `parts(seed)` is the same for every method."""
 
     data: Dataset
     rule: SplitRule
     by: str = "accuracy"
 
     def parts(self, seed: int) -> Parts:
-        """Return private, public and held-out rows; where people are named, nobody is in two."""
+        """Return private, public and held-out rows; no person is in two of them."""
         state = seed if self.rule.shuffled else None
         if self.data.groups is not None:
             return _by_person(self.data, self.rule, state)
         return self.data.split(self.rule.public, self.rule.held_out, random_state=state)
 
     def facts(self) -> Facts:
-        """Return what is publicly known."""
+        """Return the public metadata."""
         data, rule = self.data, self.rule
         kind = "numbers" if data.columns is None else "table"
         kind = kind if data.image_shape is None else "images"
@@ -122,7 +114,7 @@ class ComparedData:
         return Facts(kind, private, rule.public, width, *known)
 
     def held_out_rows(self, seeds: int) -> int:
-        """Return how many different rows score in all: what an error of sampling depends on."""
+        """Return the number of distinct scored rows: the sampling error depends on it."""
         if self.data.groups is not None:
             return len(self.parts(0).held_out)
         if not self.rule.shuffled:
@@ -133,7 +125,7 @@ class ComparedData:
         return int(np.unique(np.concatenate(rows)).size)
 
     def overlap(self) -> str:
-        """Say how many public and held-out rows equal private ones; "" where none does."""
+        """Describe public and held-out rows that equal private ones; "" without any."""
         private, *others = (record_ids(part.X).tolist() for part in self.parts(0))
         known = set(private)
         public, held_out = (sum(row in known for row in rows) for rows in others)
@@ -145,7 +137,7 @@ class ComparedData:
         )
 
     def fingerprint(self) -> str:
-        """Return a hash of rows, labels, classes and division: what a finished cell belongs to."""
+        """Return a hash of rows, labels, classes and split: finished cells belong to it."""
         digest = hashlib.sha256()
         for array in (self.data.X, self.data.y):
             digest.update(f"{array.dtype}{array.shape}".encode())
@@ -162,9 +154,9 @@ class ComparedData:
 
 
 def _by_person(data: Dataset, rule: SplitRule, seed: int | None) -> Parts:
-    """Divide people, not rows: as many, in the rule's order, as bring the rows that it wants.
+    """Split people, not rows, in the rule's order, up to the wanted numbers of rows.
 
-    Of a set with a test part, whoever has a row in the training part is private, with all rows.
+    Whoever has a row in the set's own training part is private, with all rows.
     """
     people, first, owner, rows = np.unique(
         np.asarray(data.groups), return_index=True, return_inverse=True, return_counts=True
@@ -190,23 +182,9 @@ def compared_data(
     options: dict[str, Any] | None = None,
     by: str = "accuracy",
 ) -> ComparedData:
-    """Load the data and settle its division; `public` and `held_out` replace the default rule's.
+    """Load the data and fix the split; `public` and `held_out` replace the default rule's.
 
-    Parameters
-    ----------
-    data : str, Dataset, path or table
-        What is compared on; of a table `options` are those of `load_table`.
-    public, held_out : int, optional
-        How many rows there are of each.
-    options : dict, optional
-        The declarations.
-    by : str
-        What ranks.
-
-    Returns
-    -------
-    ComparedData
-        Rows that were divided; a declaration that the public ones contradict is warned of.
+    `by` is the score. A declaration that the public rows contradict is warned of.
     """
     loaded = _loaded(data, options or {})
     usual = default_rule(loaded)
@@ -225,7 +203,7 @@ def compared_data(
 
 
 def _loaded(data: Any, options: dict[str, Any]) -> Dataset:
-    """Return the rows: a set by its name, or a table, by declarations of its columns."""
+    """Return the rows of a named set, or of a table with declared columns."""
     if isinstance(data, Dataset):
         return data
     if isinstance(data, str):
@@ -239,7 +217,7 @@ def _loaded(data: Any, options: dict[str, Any]) -> Dataset:
 
 
 def _score(data: Dataset, by: str) -> str:
-    """Return by what methods are compared: numbers by R^2, and labels by nothing of numbers."""
+    """Return the score to compare by: R^2 for numbers, another for labels."""
     numbers = data.target_range is not None
     able = ("r2",) if numbers else tuple(name for name in SCORES if name != "r2")
     return "r2" if numbers and by == "accuracy" else one_of(*able, by=by)

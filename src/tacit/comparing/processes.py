@@ -1,8 +1,7 @@
 """Each cell of a comparison in a process of its own: its seconds and its memory are its own.
 
-A starter, one for each cell that may run at a time, has the libraries loaded and forks a process
-for each job. A crash, or memory that runs out, ends that process and not the comparison. Job and
-answer are files without a name, handed over as descriptors: nothing is left of them, whatever ends.
+A starter has the libraries loaded and forks a process for each job: a crash, or memory that runs
+out, ends that process only. Job and answer are unnamed files, passed as descriptors.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEX
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Job:
-    """An unfitted estimator and the rows of its cell; epsilon None: it claims no privacy."""
+    """An unfitted estimator and the rows of its cell; epsilon None: without privacy."""
 
     estimator: Any
     epsilon: float | None
@@ -90,7 +89,7 @@ def _attempt(job: Job) -> Outcome:
 
 
 def _claim(model: Any, job: Job) -> tuple[float | None, str, str]:
-    """Return what the model states, and why it must not count: the budget is the same for all."""
+    """Return the model's epsilon and noise, and how they break the common budget, unit or noise."""
     if job.epsilon is None or not hasattr(model, "statement_"):
         return None, "", ""
     stated = model.statement_
@@ -155,11 +154,7 @@ class Starter:
             return _outcome(answer.read(), int(code or -signal.SIGKILL))
 
     def _open(self) -> socket.socket:
-        """Start the starter, in a session of its own.
-
-        So an interrupt at the keyboard reaches the comparison, which then ends it, and is not
-        mistaken for a crash.
-        """
+        """Start the starter, in a session of its own: an interrupt reaches the comparison alone."""
         ours, theirs = socket.socketpair()
         ours.settimeout(_GLANCE)
         code = f"from tacit.comparing.processes import serve; serve({theirs.fileno()})"
@@ -181,7 +176,7 @@ class Starter:
         return ours
 
     def close(self) -> None:
-        """End the starter and whatever it started."""
+        """End the starter and all of its processes."""
         if self._process is not None and self._line is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -190,7 +185,7 @@ class Starter:
 
 
 def _received(line: socket.socket) -> bytes | None:
-    """Return the exit code of the job's process; None while it runs, b"" if nobody will tell."""
+    """Return the exit code of the job's process; None while it runs, b"" if it is lost."""
     try:
         return line.recv(16)
     except TimeoutError:
@@ -200,7 +195,7 @@ def _received(line: socket.socket) -> bytes | None:
 
 
 def _outcome(answer: bytes, code: int) -> Outcome:
-    """Read what the process said; if it died instead, say of what."""
+    """Read the process's answer, or why it died."""
     if code < 0:
         name = signal.Signals(-code).name
         hint = ", as when memory runs out" if name == "SIGKILL" else ""
@@ -212,7 +207,7 @@ def _outcome(answer: bytes, code: int) -> Outcome:
 
 
 def serve(descriptor: int) -> None:
-    """Fork a process for each job that is sent, and send back how it ended; the starter's main."""
+    """Run the starter: fork a process for each job, and send back how it ended."""
     import sklearn.ensemble
     import sklearn.neighbors
     import sklearn.pipeline  # noqa: F401  # loaded for the processes to come
@@ -251,6 +246,6 @@ def _answer(line: socket.socket, message: int, answer: int) -> None:
 
 
 def _leave_with(line: socket.socket) -> None:
-    """End this process when the comparison that asked is gone: nobody would read the answer."""
+    """End this process when the comparison is gone."""
     line.recv(1, socket.MSG_PEEK)  # nothing is sent while a job runs
     os._exit(1)

@@ -1,4 +1,4 @@
-"""What methods are compared with: no privacy, no learning, or an estimator of the caller's own."""
+"""References for methods: no privacy, no learning, or an estimator of the caller's own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Build = Callable[[Facts, float, float, int], Any]
 
 
 def _build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
-    """Learn without privacy from the same private records, in the same view."""
+    """Learn without privacy from the same private records and features."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import make_pipeline
@@ -24,7 +24,7 @@ def _build_reference(facts: Facts, epsilon: float, delta: float, seed: int) -> A
 
 
 def _plain(place: str, seeded: bool = False, **settings: Any) -> Build:
-    """Return how to build an estimator of scikit-learn that needs to know nothing of the data."""
+    """Return a builder of a scikit-learn estimator that needs no metadata."""
 
     def build(facts: Facts, epsilon: float, delta: float, seed: int) -> Any:
         module, name = place.split(":")
@@ -62,7 +62,7 @@ NUMBER_REFERENCES: dict[str, Rule] = {
 
 
 def custom_methods(estimators: Mapping[str, Any] | None) -> dict[str, Rule]:
-    """Return methods of the caller's own: estimators, or functions that build them."""
+    """Return the caller's own methods: estimators, or functions that build them."""
     built = {
         name: partial(_copy, given) if hasattr(given, "fit") else given
         for name, given in (estimators or {}).items()

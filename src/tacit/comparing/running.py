@@ -1,8 +1,8 @@
-"""`compare`: run methods on one task at one budget, cell by cell, and keep what is finished.
+"""`compare`: run methods on one task at one budget, cell by cell.
 
-Each cell runs in a process of its own with one thread (processes.py). Its file is written when it
-is done: a comparison that was stopped, even by `kill -9`, goes on where it was when the same
-command is given again, and more methods, epsilons or seeds may be added to a folder later.
+Each cell runs in a process of its own with one thread (processes.py), and its file is written when
+it is done: a comparison that was stopped, even by `kill -9`, resumes, and more methods, epsilons or
+seeds may be added to a folder later.
 """
 
 from __future__ import annotations
@@ -73,50 +73,39 @@ def compare(
 
     Parameters
     ----------
-    data : str or Dataset
-        A data set, or its word: "mnist:DIR", "adult:DIR", "digits".
-    methods : sequence of str, optional
-        Names of `tacit.methods.all_rules()`; all by default.
-    epsilon : iterable of float
-        Worst-case budgets, for adding or removing one record.
-    delta : float
-        Delta of every budget.
-    seeds : int
-        How often each is repeated: split (where the rule shuffles), training and fresh noise.
+    data : str or Dataset, or its word: "mnist:DIR", "adult:DIR", "digits"
+    methods : sequence of str, optional, of `tacit.methods.all_rules()`; all by default
+    epsilon : iterable of float, worst-case budgets, for adding or removing one record
+    delta : float, of every budget
+    seeds : int, repetitions of split (where the rule shuffles), training and fresh noise
     out : path, optional
-        The folder that keeps finished cells and gets tables, page and figures; None keeps nothing.
-    public, held_out : int, optional
-        How many rows, in place of the default rule.
-    options : dict, optional
-        What the loader of `data` takes.
+        Folder of finished cells, tables, page and figures; None stores nothing.
+    public, held_out : int, optional, numbers of rows, in place of the default rule
+    options : dict, optional, for the loader of `data`
     estimators : mapping, optional
         Your own, by name: an estimator (given epsilon, delta, random_state and classes where it has
         such parameters) or a function (facts, epsilon, delta, seed) that builds one.
-    limit : float, optional
-        Seconds after which a cell is stopped and counted as failed.
-    jobs : int
-        Cells at a time, one thread each.
+    limit : float, optional, seconds after which a cell is stopped and counted as failed
+    jobs : int, cells at a time, one thread each
     retry_failed : bool
         Run those again that failed (a refusal stands: its cause is public).
     watch : callable, optional
-        Told the label of the cell that was just finished, how many are, and of how many.
+        Called with the label of each finished cell, how many are finished, and of how many.
     by : str
         "accuracy"; for rare classes "balanced" accuracy, or of two classes "auc". Numbers (data
         with a `target_range`) are always compared by R^2.
     minutes : float, optional
-        After so many no cell is begun any more; what is missing is run when asked again.
+        After so many no cell is started any more; the next call runs what is missing.
 
     Returns
     -------
-    Comparison
-        All finished cells, with rows, advice and `write`.
+    Comparison, of all finished cells
 
     Examples
     --------
     >>> result = compare("digits", methods=["prototype"], epsilon=[8], seeds=1, delta=1e-4)
     >>> result.row("prototype", 8).accuracy > 0.5
     True
-
     """
     own = custom_methods(estimators)
     # Before anything is read: a name that no kind of data has.
@@ -160,7 +149,7 @@ def _chosen(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """What a folder is about: the task, the methods known, delta."""
+    """What a folder is for: the task, the known methods, delta."""
 
     task: ComparedData
     methods: dict[str, Rule]
@@ -178,7 +167,7 @@ class _Plan:
         }
 
     def build(self, name: str, epsilon: float | None, seed: int) -> tuple[Any, str]:
-        """Return the unfitted estimator, or None and why there is none."""
+        """Return the unfitted estimator, or None and the reason."""
         make = self.methods[name].build
         try:
             return make(self.task.facts(), epsilon or 1.0, self.delta, seed), ""
@@ -186,14 +175,14 @@ class _Plan:
             return None, one_line(error)
 
     def current(self, cell: Cell) -> bool:
-        """Tell whether a cell has the settings of today; a method unknown here is not judged."""
+        """Whether a cell has today's settings, or is of an unknown method."""
         if cell.method not in self.methods:
             return True
         estimator, _ = self.build(cell.method, cell.epsilon, cell.seed)
         return cell.settings == settings_of(estimator)
 
     def collect(self, cells: Path) -> Comparison:
-        """Gather all finished cells of the folder, whichever run they came from."""
+        """Collect all finished cells of the folder, from any run."""
         task, data = self.task, self.task.data
         found = [item for item in cells_of(cells, task.fingerprint()) if self.current(item[0])]
         seeds = 1 + max((cell.seed for cell, _ in found), default=0)

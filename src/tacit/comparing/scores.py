@@ -1,4 +1,4 @@
-"""By what methods are compared: right labels, what a rare outcome needs, or R^2 of numbers."""
+"""Scores to compare by: accuracy, balanced accuracy and AUC for rare classes, or R^2."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCORES = {
 
 
 def score_of(by: str, model: Any, inputs: NDArray[Any], truth: NDArray[Any]) -> float:
-    """Return one score of a fitted model on labelled rows; a model that cannot have it raises."""
+    """Return one score of a fitted model on labelled rows, or raise."""
     if by == "auc":
         classes = np.unique(truth)
         if len(classes) != 2:
@@ -41,7 +41,7 @@ def score_of(by: str, model: Any, inputs: NDArray[Any], truth: NDArray[Any]) -> 
 
 
 def sampling_error(by: str, mean: float, rows: int) -> float:
-    """Return the standard error that scoring on so many rows leaves.
+    """Return the standard error of a score on so many rows.
 
     >>> round(sampling_error("accuracy", 0.9, 900), 3), round(sampling_error("r2", 0.5, 400), 3)
     (0.01, 0.035)
@@ -53,7 +53,7 @@ def sampling_error(by: str, mean: float, rows: int) -> float:
 
 
 def rows_behind(by: str, truth: NDArray[Any], rows: int) -> int:
-    """Return on how many rows a score's error of sampling rests: twice the rarest class's."""
+    """Return the effective rows for a score's sampling error: twice the rarest class's."""
     if by in ("accuracy", "r2"):
         return rows
     _, counts = np.unique(truth, return_counts=True)

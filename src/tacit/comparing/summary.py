@@ -1,15 +1,11 @@
-"""What the cells of a comparison say together: means, spread, standard errors, and who is ahead.
+"""Summary of a comparison's cells: means, spread, standard errors, and recommendations.
 
-The standard error of a mean is the larger of two: that of the repetitions (their standard
-deviation over the root of their number) and that of scoring on so many different held-out rows,
-sqrt(p (1 - p) / rows). Methods within one standard error of the best are not told apart.
-
-Which method to use when is said in words that follow from the figures by fixed rules:
-
-1. At each epsilon the best mean, and every method within one standard error of it, count as equal.
-2. Among equals the best mean is recommended; one that takes less than half its time is named, too.
-3. A method that is not more than one standard error above the most frequent label learned nothing.
-4. Nothing is said about data, epsilons or settings that were not run.
+The standard error of a mean is the larger of that of the repetitions (standard deviation over the
+root of their number) and that of scoring on so many different held-out rows, sqrt(p (1 - p) /
+rows). Rules: at each epsilon every method within one standard error of the best mean counts as
+equal; the best mean is recommended, and one that takes less than half its time is named, too; a
+method that is not more than one standard error above the most frequent label learned nothing;
+nothing is said about data, epsilons or settings that were not run.
 """
 
 from __future__ import annotations
@@ -49,7 +45,7 @@ RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What was compared on what, in words."""
+    """The data and methods of a comparison, in words."""
 
     data: str
     split: str
@@ -65,7 +61,7 @@ class Description:
 
     @property
     def nothing(self) -> str:
-        """What somebody says who learned nothing."""
+        """The reference of a model that learned nothing."""
         return self.titles.get("majority", "most frequent label")
 
     def title(self, method: str) -> str:
@@ -80,26 +76,15 @@ class Row:
     Parameters
     ----------
     method : str
-        Its name.
-    epsilon : float or None
-        The budget; None for a reference that is not private.
-    runs, asked : int
-        How many cells succeeded, of how many.
-    accuracy, spread, least, most : float, optional
-        Mean, standard deviation and extremes.
-    error : float, optional
-        One standard error of the mean.
-    cpu, wall : float, optional
-        Mean seconds of fit and predict.
-    memory : float, optional
-        The highest peak, in MiB.
-    spent : float, optional
-        The largest epsilon that a run stated.
-    reasons : tuple of str
-        Why cells were refused or failed.
-    stated : bool
-        Whether every run's own statement kept to the budget.
-
+    epsilon : float or None, None for a non-private reference
+    runs, asked : int, how many cells succeeded, of how many
+    accuracy, spread, least, most : float, optional, mean, standard deviation and extremes
+    error : float, optional, one standard error of the mean
+    cpu, wall : float, optional, mean seconds of fit and predict
+    memory : float, optional, the highest peak, in MiB
+    spent : float, optional, the largest epsilon that a run stated
+    reasons : tuple of str, why cells were refused or failed
+    stated : bool, whether every run's own statement kept to the budget
     """
 
     method: str
@@ -126,22 +111,18 @@ class Comparison:
     Parameters
     ----------
     about : Description
-        What was compared on what, in words.
-    results : tuple
-        Each finished cell with its outcome.
-
+    results : tuple, each finished cell with its outcome
     """
 
     about: Description
     results: tuple[Result, ...]
 
     def rows(self) -> list[Row]:
-        """Return a row for each method and epsilon: references last, methods as they are listed.
+        """Return a row for each method and epsilon, over all seeds: references last.
 
         Returns
         -------
         list of Row
-            Each over all seeds that were run.
         """
         groups: dict[tuple[str, float | None], list[Outcome]] = {}
         for cell, outcome in sorted(self.results, key=lambda item: self._order(item[0])):
@@ -149,19 +130,16 @@ class Comparison:
         return [self._row(*key, outcomes) for key, outcomes in groups.items()]
 
     def row(self, method: str, epsilon: float | None = None) -> Row:
-        """Return one row.
+        """Return one row; refuse what was not run.
 
         Parameters
         ----------
-        method : str
-            A method, or a reference, that was run.
-        epsilon : float, optional
-            The budget; None for a reference that is not private.
+        method : str, a method or a reference
+        epsilon : float, optional, None for a non-private reference
 
         Returns
         -------
         Row
-            What was not run is refused.
         """
         for row in self.of(method):
             if row.epsilon == epsilon:
@@ -169,17 +147,15 @@ class Comparison:
         raise InvalidArgument(f"Expected {method!r} at epsilon={epsilon!r} to have been run.")
 
     def of(self, method: str) -> list[Row]:
-        """Return the rows of one method.
+        """Return the rows of one method, the smallest epsilon first.
 
         Parameters
         ----------
         method : str
-            Its name.
 
         Returns
         -------
-        list of Row
-            One for each epsilon, the smallest first; empty where it was not run.
+        list of Row, empty where it was not run
         """
         return [row for row in self.rows() if row.method == method]
 
@@ -194,17 +170,15 @@ class Comparison:
         return sorted({r.epsilon for r in self.rows() if r.epsilon is not None})
 
     def at(self, epsilon: float) -> list[Row]:
-        """Return what succeeded at an epsilon, the best first.
+        """Return the methods that succeeded at an epsilon, by mean accuracy, the best first.
 
         Parameters
         ----------
         epsilon : float
-            The budget.
 
         Returns
         -------
         list of Row
-            By mean accuracy; methods of which no cell succeeded are left out.
         """
         rows = [r for r in self.rows() if r.epsilon == epsilon and r.accuracy is not None]
         return sorted(rows, key=lambda row: -(row.accuracy or 0.0))
@@ -212,19 +186,15 @@ class Comparison:
     def tied(self, epsilon: float) -> list[Row]:
         """Return the best at an epsilon and those within one standard error of it.
 
+        The error is the larger of the two: a method whose mean is uncertain may be as good.
+
         Parameters
         ----------
         epsilon : float
-            The budget.
 
         Returns
         -------
-        list of Row
-            The best first; empty where nothing succeeded.
-
-        Notes
-        -----
-        The error is the larger of the two: a method whose mean is not well known may be as good.
+        list of Row, the best first; empty where nothing succeeded
         """
         rows = self.at(epsilon)
         return [row for row in rows if not _behind(row, rows[0])]
@@ -265,12 +235,10 @@ class Comparison:
         Parameters
         ----------
         folder : path
-            Where they go.
 
         Returns
         -------
-        list of path
-            The files; without pictures where no private method succeeded.
+        list of path, without pictures where no private method succeeded
         """
         from tacit.report import save_figure
 
@@ -290,12 +258,11 @@ class Comparison:
         return paths
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data.
+        """Return everything as plain data, as in results.json.
 
         Returns
         -------
         dict
-            What results.json holds.
         """
         choices = {f"{level:g}": recommended(self, level) for level in self.epsilons}
         return {
@@ -340,7 +307,7 @@ def recommended(result: Comparison, epsilon: float) -> Row | None:
 
 
 def quicker(result: Comparison, epsilon: float) -> Row | None:
-    """Return the quickest equal of the best, if it takes less than half its time."""
+    """Return the fastest method tied with the best, if it takes less than half its time."""
     best = recommended(result, epsilon)
     if best is None or best.cpu is None:
         return None
@@ -349,7 +316,7 @@ def quicker(result: Comparison, epsilon: float) -> Row | None:
 
 
 def learned_nothing(result: Comparison, row: Row) -> bool:
-    """Tell whether a method is no better than the most frequent label."""
+    """Whether a method is no better than the most frequent label."""
     floor = reference(result, "majority")
     if floor is None or row.accuracy is None:
         return False
@@ -362,18 +329,15 @@ def reference(result: Comparison, name: str) -> float | None:
 
 
 def advice(result: Comparison) -> list[str]:
-    """Say which method to use when, by fixed rules.
+    """Recommend methods by fixed rules.
 
     Parameters
     ----------
     result : Comparison
-        What was measured.
 
     Returns
     -------
-    list of str
-        One sentence for each epsilon, then what holds over all of them, then the limits.
-
+    list of str, one sentence for each epsilon, then what holds over all of them, then the limits
     """
     over_all = (_wins, _gap, _useless, _troubled, _limits)
     sentences = [_at(result, epsilon) for epsilon in result.epsilons]
@@ -402,7 +366,7 @@ def _at(result: Comparison, epsilon: float) -> str:
 
 
 def _wins(result: Comparison) -> str:
-    """Say how often each method was best or not told apart from the best."""
+    """Describe how often each method was best or tied with the best."""
     counts = dict.fromkeys(result.methods, 0)
     for epsilon in result.epsilons:
         for row in result.tied(epsilon):
@@ -497,7 +461,7 @@ def _to_csv(result: Comparison) -> str:
 
 
 def _to_markdown(result: Comparison) -> str:
-    """Return the page that says what to use when, and on what grounds."""
+    """Return the page of recommendations and their grounds."""
     about, seconds = result.about, sum(outcome.cpu or 0.0 for _, outcome in result.results)
     parts = [
         f"# Methods compared on {about.data}",
@@ -584,7 +548,7 @@ def _rules_table(result: Comparison) -> str:
 
 
 def _troubles(result: Comparison) -> list[str]:
-    """List every refusal and failure: none is left out."""
+    """List every refusal and failure."""
     lines = [
         f"- {result.about.title(row.method)}"
         + ("" if row.epsilon is None else f" at epsilon {row.epsilon:g}")
@@ -600,7 +564,7 @@ def _troubles(result: Comparison) -> list[str]:
 
 
 def warnings_of(result: Comparison) -> list[str]:
-    """Return what the split and the cells warn of, each text once, with who said it."""
+    """Return the warnings of the split and the cells, each once, with its source."""
     said: dict[str, dict[str, None]] = {}
     for cell, outcome in result.results:
         for text in outcome.warnings:

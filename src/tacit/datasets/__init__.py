@@ -1,6 +1,6 @@
-"""Loaders for open formats; what they read stays where it is, and no message quotes it.
+"""Loaders for open formats; no message quotes what they read.
 
-Names that are not in `__all__` are for packages above, which read formats of their own.
+Names that are not in `__all__` are for the packages above, which read formats of their own.
 """
 
 from tacit.datasets._reading import existing_file as existing_file

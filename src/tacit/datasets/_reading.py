@@ -1,7 +1,7 @@
-"""Files that may be missing, cut short, damaged or something else: one line says so.
+"""Files that may be missing, cut short, damaged or something else: one line reports it.
 
-What a reader stumbles over is translated here, once: the message names the file and what was
-expected of it, never what stands in it, for the file may hold private records.
+A reader's error is translated here: the message names the file and what was expected of it, never
+its content, which may be private records.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Found = TypeVar("Found")
 
 
 def read_file(path: PathLike, kind: str, work: Callable[[], Found]) -> Found:
-    """Return what `work` reads; whatever a reader raises becomes one line about the file.
+    """Return what `work` reads; any error of a reader becomes one line about the file.
 
-    The line is raised outside of any handler: a context would keep what the reader said of a cell.
+    It is raised outside of any handler: a context would hold the reader's text about a cell.
     """
     try:
         return work()
@@ -39,7 +39,7 @@ def read_file(path: PathLike, kind: str, work: Callable[[], Found]) -> Found:
 
 
 def read_parts(path: PathLike, kind: str, parts: Iterator[Found]) -> Iterator[Found]:
-    """Go through what a reader yields; whatever it raises becomes one line about the file."""
+    """Iterate over what a reader yields; any error becomes one line about the file."""
     end = object()
     while (part := read_file(path, kind, lambda: next(parts, end))) is not end:
         yield part  # type: ignore[misc]  # all but the end are parts
@@ -53,7 +53,7 @@ def _unreadable(path: PathLike, kind: str) -> InvalidArgument:
 
 
 def other_encoding(path: PathLike) -> InvalidArgument:
-    """Say that a text is in another encoding."""
+    """Return the error for a text in another encoding."""
     return InvalidArgument(
         f"Expected {Path(path).name!r} to be text in UTF-8; it is in another encoding (save it as "
         "UTF-8, or for Latin-1: iconv -f LATIN1 -t UTF-8 OLD > NEW) or no text at all."
@@ -61,7 +61,7 @@ def other_encoding(path: PathLike) -> InvalidArgument:
 
 
 def existing_file(path: PathLike) -> Path:
-    """Return the path of a file that is there."""
+    """Return the path of an existing file, or refuse."""
     if not os.path.isfile(path):  # nor is one whose name is too long, or has a zero byte
         instead = ": that is a directory" if os.path.isdir(path) else ""
         raise InvalidArgument(f"Expected a file at {str(path)!r}; there is none{instead}.")
@@ -87,14 +87,14 @@ def open_binary(path: Path) -> BinaryIO:
 
 
 def read_npy(path: Path) -> NDArray[Any]:
-    """Read the one array of an `.npy` file; a pickle in it is refused and never opened."""
+    """Read the one array of an `.npy` file; a pickle in it is refused and never loaded."""
     with path.open("rb") as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 
 
 @contextlib.contextmanager
 def open_npz(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
-    """Open an archive of arrays; pickles in it are refused and never opened.
+    """Open an archive of arrays; pickles in it are refused and never loaded.
 
     The file is opened here, because NumPy leaves it open when it is not an archive.
     """

@@ -1,8 +1,7 @@
 """Arrays in files: IDX, the format of MNIST and its relatives, and NumPy archives.
 
-An IDX file's header says how many bytes follow; the reader checks that claim against the file's
-size before it reserves any memory, so that a damaged header costs one line and nothing else. In
-archives, pickles are refused and never opened.
+An IDX header is compared with the file's size before any memory is reserved. In archives, pickles
+are refused and never loaded.
 """
 
 from __future__ import annotations
@@ -30,24 +29,16 @@ _PARTS = ((("x", "y"),), (("x_train", "y_train"), ("x_test", "y_test")))
 def read_idx(path: PathLike) -> NDArray[np.uint8]:
     """Read an array of unsigned bytes from an IDX file, plain or `.gz`.
 
+    The format: two zero bytes, the type (0x08), the number of dimensions, each dimension as a
+    big-endian 32-bit integer, then the bytes (LeCun, Cortes and Burges, the MNIST database).
+
     Parameters
     ----------
-    path : path
-        The file; one whose size does not agree with its header is refused.
+    path : path, refused if its size does not agree with its header
 
     Returns
     -------
-    array of uint8
-        In the shape that the header says, of one to four dimensions.
-
-    Notes
-    -----
-    The format: two zero bytes, the type (0x08), the number of dimensions, each dimension as a
-    big-endian 32-bit integer, then the bytes.
-
-    References
-    ----------
-    LeCun, Cortes and Burges, the MNIST database.
+    array of uint8, of one to four dimensions
 
     Examples
     --------
@@ -86,17 +77,16 @@ def load_idx(
     Parameters
     ----------
     folder : path
-        Where the four files are, plain or `.gz`.
+        Folder of the four files, plain or `.gz`.
     classes : int or iterable of str or int
-        The declared labels, or how many there are; 0 .. 9 by default. Another label is an error.
+        The declared labels, or their number; 0 .. 9 by default. Another label is an error.
     name : str, optional
-        What the set is called; by default the folder's name.
+        Name of the set; by default the folder's.
 
     Returns
     -------
     Dataset
-        Pixels as float32 in [0, 1], a row for each image; the training part comes first
-        (`n_train`).
+        Pixels as float32 in [0, 1], a row for each image; the training part comes first.
     """
     train_images, train_labels = _read_part(folder, "train")
     test_images, test_labels = _read_part(folder, "t10k")
@@ -138,13 +128,14 @@ def load_npz(
 ) -> Dataset:
     """Load `x` and `y`, or `x_train y_train x_test y_test`, from an `.npz` (any case).
 
+    Inputs are `(records, features)`, or `(records, height, width)` for images.
+
     Parameters
     ----------
     path : path
         The archive; pickled objects in it are refused.
     classes : int or iterable of str or int, optional
-        The declared labels, or how many there are; None where they stand in the archive under
-        the name `classes`.
+        The declared labels, or their number; None where the archive has them as `classes`.
     range : pair of float, optional
         (low, high), the declared range of the inputs, [0, 255] for bytes: they become fractions of
         it as float32, clipped to [0, 1]. Needed for images: no scale is taken from an array's
@@ -152,16 +143,12 @@ def load_npz(
     image_shape : tuple of int, optional
         (height, width) where a row is an image and its array does not say so.
     name : str, optional
-        What the set is called; by default the file's name without its ending.
+        Name of the set; by default the file's without its ending.
 
     Returns
     -------
     Dataset
         With a training part where the archive has two parts.
-
-    Notes
-    -----
-    Inputs are `(records, features)`, or `(records, height, width)` for images.
     """
     found = existing_file(path)
     arrays = _arrays_in(found)
@@ -204,7 +191,7 @@ def _arrays_in(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def npz_row_ids(path: PathLike, rule: int) -> NDArray[np.bytes_]:
-    """Return a hash of each row as it stands in an archive; by rule 1 as 0.2 scaled it. Secret."""
+    """Return a hash of each row as stored in an archive; by rule 1 as 0.2 scaled it. Secret."""
     from tacit.teachers import record_ids
 
     found = existing_file(path)
@@ -231,7 +218,7 @@ def _choose_parts(arrays: dict[str, NDArray[Any]], path: Path) -> tuple[tuple[st
 
 
 def _rows_in(array: NDArray[Any], path: Path) -> NDArray[Any]:
-    """Return rows of numbers by their values; single precision stays as it is stored."""
+    """Return rows of numbers; single precision stays as it is stored."""
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
         raise InvalidArgument(f"Expected the inputs of {path.name!r} to be finite numbers.")
     rows = array.reshape(len(array), -1)
@@ -262,7 +249,7 @@ def _image_shape(X: NDArray[Any], declared: Shape | None) -> Shape | None:
 
 
 def _class_indices(labels: NDArray[Any], classes: tuple[Label, ...], path: Path) -> Integers:
-    """Return the index of each label; one that is not declared is refused and never quoted."""
+    """Return the index of each label; an undeclared one is refused and never quoted."""
     from tacit.records import Labels
 
     places, fits = Labels(classes).read(labels)

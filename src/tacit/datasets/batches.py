@@ -1,10 +1,8 @@
-"""Tables of every kind as one thing: names of columns, and batches of their cells.
+"""Tables of every kind as names of columns and batches of cells.
 
-A CSV file (plain or compressed), a Parquet file or folder, frames of pandas or Polars, tables,
-readers and datasets of pyarrow, a relation of DuckDB, a Dask frame by its partitions. Batches come
-one after the other, so that a table need not fit into memory. Each part is read in the types that
-it has itself, and text as text: no type is inferred from cells, and none is brought to another
-part's (`tacit._cells` reads the values). No message quotes a cell.
+Batches come one after the other, so that a table need not fit into memory. Each part is read in its
+own types, and text as text: no type is inferred from cells, and none is converted to another part's
+(`tacit._cells` reads the values). No message quotes a cell.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ class Cells:
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """How a text file is written.
+    """Format of a text file.
 
     `header` names the columns where the file does not; lines that begin with `comment` are skipped.
     """
@@ -88,11 +86,10 @@ Opened = Callable[[list[str]], Iterator[Cells]]
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """A table that can be gone through: its columns' names, and how to get batches of some of them.
+    """A table to iterate over: column names, and a function that yields batches of some columns.
 
-    `name` is how messages call it, `row` says where its n-th record stands. `cut`, where there is
-    one, opens it in pieces, which other processes can open, too; `again` says whether it can be
-    gone through more than once, and `state` tells sizes and times of its files, as they are now.
+    `name` is for messages, `row` locates its n-th record. `cut` opens it in pieces, also from other
+    processes; `again` is whether it can be read more than once; `state` gives its files' status.
     """
 
     name: str
@@ -105,13 +102,13 @@ class Batches:
     state: Callable[[], tuple[Any, ...]] = field(default=tuple, repr=False)
 
     def of(self, wanted: list[str]) -> Iterator[Cells]:
-        """Go through batches of these columns; nothing that fails is quoted."""
+        """Yield batches of these columns; errors quote nothing."""
         known = self.state()
         yield from some_batches(self.name, self.open, wanted)
         self.refuse_other(known)  # rows may have been read twice, or not at all
 
     def refuse_other(self, known: tuple[Any, ...]) -> None:
-        """Refuse files that are no longer as they were known."""
+        """Refuse files that have changed since `known`."""
         if self.state() != known:
             raise RecordsUnread(
                 f"Expected {self.name!r} to stay as it is while it is read; it has changed, or is "
@@ -121,7 +118,7 @@ class Batches:
 
 
 def files_of(opened: Opened) -> tuple[str, ...]:
-    """Return the paths of the files that a piece is of."""
+    """Return the paths of a piece's files."""
     return getattr(opened, "files", ())
 
 
@@ -132,14 +129,14 @@ def state_of(opened: Opened) -> tuple[Any, ...]:
 
 
 def opens_anywhere(opened: Opened) -> bool:
-    """Tell whether another process can open the same: not what is in this one's memory alone."""
+    """Whether another process can open it: not what is in this one's memory alone."""
     if isinstance(opened, _RowGroups):
         return all(getattr(fragment, "path", None) for fragment in opened.fragments)
     return not isfunction(opened) and not isinstance(opened, partial)
 
 
 def some_batches(name: str, opened: Opened, wanted: list[str]) -> Iterator[Cells]:
-    """Go through batches of these columns; nothing that fails is quoted."""
+    """Yield batches of these columns; errors quote nothing."""
 
     def opening() -> Iterator[Cells]:
         yield from opened(wanted)  # within reach of whoever leaves out what an error says
@@ -148,18 +145,10 @@ def some_batches(name: str, opened: Opened, wanted: list[str]) -> Iterator[Cells
 
 
 def batches_of(source: Any, text: TextFormat, *, by_line: bool = False) -> Batches:
-    """Open a table: a path, a frame, or anything that speaks Arrow.
+    """Open a table: a path to CSV (also compressed) or Parquet, a folder of Parquet, or in memory.
 
-    Parameters
-    ----------
-    source : path or table
-        A `.csv` (`.gz`, `.bz2`, `.xz`, `.zst`) or `.parquet` file, a folder of Parquet files, or a
-        table in memory.
-    text : TextFormat
-        How a text file is written.
-    by_line : bool
-        Take each line of a text file for a record, and leave out those that cannot be cut into
-        cells: no cell then goes over two lines, and an open quote ends with its own line.
+    With `by_line` each line of a text file is a record, and lines that cannot be parsed are left
+    out: no cell goes over two lines, and an open quote ends with its own line.
     """
     if isinstance(source, str | os.PathLike):
         path = Path(source)
@@ -200,10 +189,7 @@ def _parquet(path: Path) -> Batches:
 
 
 def _refuse_other_files(folder: Path) -> None:
-    """Refuse a folder with other files than Parquet's, by its first bytes where no ending tells.
-
-    Arrow skips those that begin with a point or a line.
-    """
+    """Refuse a folder with files other than Parquet's; Arrow skips hidden ones (`.`, `_`)."""
     for file in sorted(folder.rglob("*")):
         skipped = any(name.startswith((".", "_")) for name in file.relative_to(folder).parts)
         if skipped or file.suffix.lower() in _PARQUET or not file.is_file():
@@ -218,7 +204,7 @@ def _refuse_other_files(folder: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _RowGroups:
-    """Some row groups of Parquet files: a piece that any process with these files can open."""
+    """Row groups of Parquet files: a piece that any process with these files can open."""
 
     fragments: tuple[Any, ...]
 
@@ -240,10 +226,9 @@ class _RowGroups:
 
 
 def _fragment_cells(fragment: Any, wanted: list[str]) -> Iterator[Cells]:
-    """Read a fragment in the types of its own file; another file's decide nothing about it.
+    """Read a fragment in the types of its own file; another file decides nothing about it.
 
-    A column that the file lacks is missing in each of its records; what a folder's name says
-    (`site=02`) stands in each of them.
+    A column that the file lacks is missing in its records; a partition (`site=02`) is in each.
     """
     import pyarrow.dataset
 
@@ -258,7 +243,7 @@ def _fragment_cells(fragment: Any, wanted: list[str]) -> Iterator[Cells]:
 
 
 def _is_open_parquet(fragment: Any) -> bool:
-    """Tell whether it is of a Parquet file that nothing has to decrypt."""
+    """Whether it is of an unencrypted Parquet file."""
     import pyarrow.dataset
 
     if not isinstance(fragment, pyarrow.dataset.ParquetFileFragment):
@@ -268,7 +253,7 @@ def _is_open_parquet(fragment: Any) -> bool:
 
 
 def _parquet_batches(fragment: Any, held: list[str]) -> Iterator[pa.RecordBatch]:
-    """Read row groups page by page; a scan of Arrow's would hold each group as a whole."""
+    """Read row groups page by page; Arrow's scan would hold each group as a whole."""
     import pyarrow.parquet
 
     groups = [group.id for group in fragment.row_groups]
@@ -290,7 +275,7 @@ def _scanned(fragment: Any, held: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _dataset(table: Any, name: str) -> Batches:
-    """Go through a dataset of pyarrow, by row groups where its files have them."""
+    """Read a dataset of pyarrow, by row groups where its files have them."""
     if getattr(table, "_scan_options", None):  # its pieces would be those of all rows
         raise InvalidArgument(
             f"Expected a dataset without a filter, got a filtered {name}: write its rows to a file "
@@ -318,7 +303,7 @@ def _dataset(table: Any, name: str) -> Batches:
 
 
 def _files_of(table: Any) -> tuple[Any, ...]:
-    """Return name, size and time of each file of a dataset, wherever its files are."""
+    """Return name, size and time of each file of a dataset, on any file system."""
     children = getattr(table, "children", ())
     if not getattr(table, "files", ()):
         return tuple(itertools.chain.from_iterable(map(_files_of, children)))
@@ -346,7 +331,7 @@ def _row_groups(table: Any) -> Iterator[list[Any]]:
 
 
 def _folders(path: Path) -> Any:
-    """Return what folders named `site=02` say, as words: no folder decides how another is read."""
+    """Return the partition keys (`site=02`) as text: no folder decides how another is read."""
     import pyarrow as pa
     import pyarrow.dataset
 
@@ -357,7 +342,7 @@ def _folders(path: Path) -> Any:
 
 
 def _in_memory(name: str, names: list[Any], columns: list[Any]) -> Batches:
-    """Go through a frame or table in memory, each column in its own type."""
+    """Read a frame or table in memory, each column in its own type."""
     count = len(columns[0]) if columns else 0
     held = [str(each) for each in names]
     by_name = dict(zip(held, columns, strict=True))
@@ -381,7 +366,7 @@ def _sliced(column: Any, start: int, end: int) -> Any:
 
 
 def _reader(source: Any) -> Batches:
-    """Go through what Arrow can read once: a query may have another answer the next time."""
+    """Read an Arrow source that can be read only once: a query may change its answer."""
     import pyarrow as pa
 
     kind = type(source).__name__
@@ -417,7 +402,7 @@ def _partitions(frame: Any) -> Batches:
 
 
 def _is_held_elsewhere(frame: Any) -> bool:
-    """Tell whether a Dask frame is of results on a cluster, which its client alone can get."""
+    """Whether a Dask frame holds results on a cluster, which its client alone can get."""
     distributed = sys.modules.get("distributed")  # nobody has results who has not imported it
     return distributed is not None and bool(distributed.futures_of(frame))
 
@@ -455,7 +440,7 @@ def _csv(path: Path, text: TextFormat, by_line: bool) -> Batches:
 
 
 def _refuse_wide(encoding: str) -> None:
-    """Refuse an encoding in which an odd byte of one line changes how the next ones are read."""
+    """Refuse an encoding in which an odd byte of one line changes how later lines are read."""
     name = codecs.lookup(encoding).name
     table = hasattr(
         importlib.import_module(f"encodings.{name.replace('-', '_')}"), "decoding_table"
@@ -483,7 +468,7 @@ class _TextFile:
         return (_file_of(self.path),)
 
     def row(self, number: int) -> str:
-        """Say on which line a record stands."""
+        """Name the line of a record."""
         return _line(self.path, self.text, lambda at, _: at == number + self.skipped)
 
     def __call__(self, wanted: list[str]) -> Iterator[Cells]:
@@ -498,7 +483,7 @@ class _TextFile:
         return text_lines(self.path, self.text, "replace" if self.by_line else "strict")
 
     def _records(self, lines: io.TextIOWrapper) -> Iterator[list[str]]:
-        """Yield the cells of each record: of each line by itself, or as quotes have it."""
+        """Yield the cells of each record: line by line, or as quotes delimit it."""
         if self.by_line:
             rows = (_cut_line(line, self.text) for line in lines)
             first = itertools.islice(rows, self.skipped)
@@ -514,7 +499,7 @@ class _TextFile:
 
 
 def _cut_line(line: str, text: TextFormat) -> list[str] | None:
-    """Return the cells of one line; None if it is blank, or cannot be cut."""
+    """Return the cells of one line; None if it is blank or cannot be parsed."""
     csv.field_size_limit(_LONGEST)
     how: dict[str, Any] = {"delimiter": text.delimiter, "skipinitialspace": True, "strict": True}
     try:
@@ -533,7 +518,7 @@ def _file_of(path: Path) -> tuple[Any, ...]:
 
 
 def _line(path: Path, text: TextFormat, sought: Callable[[int, list[str]], bool]) -> str:
-    """Say on which line the record stands that is sought; the file is gone through once more."""
+    """Name the line of the first record that `sought` accepts, in another pass over the file."""
     with contextlib.suppress(Exception), text_lines(path, text) as lines:
         rows = csv.reader(lines, delimiter=text.delimiter, skipinitialspace=True)
         for place, row in enumerate(filter(None, rows)):
@@ -543,7 +528,7 @@ def _line(path: Path, text: TextFormat, sought: Callable[[int, list[str]], bool]
 
 
 def text_lines(path: Path, text: TextFormat, errors: str = "strict") -> io.TextIOWrapper:
-    """Open a text file, whatever it is packed and encoded in; `errors` is of bytes that are odd."""
+    """Open a text file, decompressed and decoded; `errors` is for invalid bytes."""
     raw = io.BufferedReader(_Utf8(path, text, errors))
     return io.TextIOWrapper(raw, encoding="utf-8", newline="")
 
@@ -556,7 +541,7 @@ def _odd_line(path: Path, text: TextFormat, names: Sequence[str]) -> InvalidArgu
 
 
 class _Utf8(io.RawIOBase):
-    """A text file as bytes in UTF-8, whatever it is packed and encoded in, block by block."""
+    """A text file as a stream of UTF-8 bytes, decompressed and decoded block by block."""
 
     def __init__(self, path: Path, text: TextFormat, errors: str = "strict") -> None:
         import pyarrow as pa
@@ -605,7 +590,7 @@ def _first_line(path: Path, text: TextFormat) -> str:
 
 
 def _separator_hint(line: str, delimiter: str) -> str | None:
-    """Say which other separator a header without the delimiter has; None where there is none."""
+    """Name another separator that a header without the delimiter has, or None."""
     other = next((each for each in _SEPARATORS if each in line), None)
     if other is None or delimiter in line:
         return None

@@ -1,7 +1,7 @@
-"""A data set in memory, and its division into what is private, public and held out.
+"""A data set in memory, and its split into private, public and held-out parts.
 
 Labels are indices into `classes`, which are declared, never read off the labels: a class that only
-one person has would tell of that person. Printing a data set shows no record.
+one person has would disclose that person. Printing a data set shows no record.
 """
 
 from __future__ import annotations
@@ -21,16 +21,13 @@ Label = str | int
 
 
 class Parts(NamedTuple):
-    """A data set in three: records that teach, inputs the student may see, and a test set.
+    """A data set in three parts.
 
     Parameters
     ----------
-    private : Dataset
-        Records whose privacy counts: only teachers see them.
-    public : Dataset
-        Rows whose inputs anybody may see; nobody uses their labels.
-    held_out : Dataset
-        Rows that score, declared public with their labels.
+    private : Dataset, records whose privacy counts: only teachers see them
+    public : Dataset, rows whose inputs are public; their labels are unused
+    held_out : Dataset, rows for scores, declared public with their labels
     """
 
     private: Dataset
@@ -40,30 +37,22 @@ class Parts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """Inputs `(records, features)` and class indices, with what is publicly known about them.
+    """Inputs `(records, features)` and class indices, with public metadata.
 
     Parameters
     ----------
-    X : array of shape (records, features)
-        The inputs; for a table, numbers and indices of categories.
+    X : array of shape (records, features), for a table numbers and category indices
     y : array of shape (records,)
         Indices into `classes`; numbers where `target_range` is declared instead.
-    classes : tuple of str or int
-        The declared labels, never read off the data.
+    classes : tuple of str or int, the declared labels, never read off the data
     name : str
-        What the set is called.
-    image_shape : tuple of int, optional
-        (height, width) where a row is an image.
-    columns : tuple of Column, optional
-        The declared columns where X is a table.
-    groups : array of shape (records,), optional
-        Whose record each is, where the file says so.
-    n_train : int, optional
-        The first so many records are the set's own training part; None if it has none.
+    image_shape : tuple of int, optional, (height, width) where a row is an image
+    columns : tuple of Column, optional, the declared columns where X is a table
+    groups : array of shape (records,), optional, person of each record
+    n_train : int, optional, length of the training part, which comes first
     target_range : tuple of float, optional
         (low, high), declared bounds of y where it holds numbers; `classes` is then empty.
-    described_by : str, optional
-        What made numbers of texts, for the statement.
+    described_by : str, optional, the encoder of texts, for the statement
 
     Examples
     --------
@@ -108,7 +97,7 @@ class Dataset:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """The records' labels themselves, `classes[y]`; numbers as they are."""
+        """The records' labels, `classes[y]`, or numbers."""
         if self.target_range is not None:
             return np.asarray(self.y)
         return np.asarray(np.array(self.classes)[self.y])
@@ -129,43 +118,35 @@ class Dataset:
         return self.n_train
 
     def take(self, rows: slice | ArrayLike) -> Dataset:
-        """Return the records at these rows (a view for a slice), without a split of their own.
+        """Return the records at these rows (a view for a slice), without a training part.
 
         Parameters
         ----------
-        rows : slice or array
-            Row numbers, or a mask.
+        rows : slice or array, row numbers or a mask
 
         Returns
         -------
         Dataset
-            With the same classes, name and columns.
         """
         index = rows if isinstance(rows, slice) else np.asarray(rows)
         groups = None if self.groups is None else self.groups[index]
         return replace(self, X=self.X[index], y=self.y[index], groups=groups, n_train=None)
 
     def split(self, public: int, held_out: int, *, random_state: int | None = None) -> Parts:
-        """Divide the set: `public` rows, then `held_out` rows, and the private rest.
+        """Split into `public` rows, then `held_out` rows, and the private rest.
+
+        A set with a test part takes public and held-out rows from it, and all its training part is
+        private; another takes them from its first rows.
 
         Parameters
         ----------
-        public : int
-            How many rows are public inputs, at least 1.
-        held_out : int
-            How many rows score, at least 0.
-        random_state : int, optional
-            Shuffles the rows to choose from first; None keeps the file's order.
+        public : int >= 1, number of public inputs
+        held_out : int >= 0, number of rows for scores
+        random_state : int, optional, shuffles the rows first; None keeps the file's order
 
         Returns
         -------
-        Parts
-            Private, public and held-out rows; no row is in two of them.
-
-        Notes
-        -----
-        A set with a test part takes public and held-out rows from it, and all its training part is
-        private; another takes them from its first rows.
+        Parts, which are disjoint
 
         Examples
         --------
@@ -184,13 +165,12 @@ class Dataset:
         return Parts(self.take(private), self.take(pool[:public]), self.take(pool[public:end]))
 
     def features(self) -> Any:
-        """Make the public, data-independent view that suits the set; None where none is known.
+        """Return the public, data-independent features that suit the set; None where none is known.
 
         Returns
         -------
         transformer or None
-            For images `tacit.features.digit_features`, for a table with declared columns
-            `tacit.features.PublicBins`.
+            For images `tacit.features.digit_features`, for a table `tacit.features.PublicBins`.
         """
         from tacit.features import PublicBins, digit_features
 

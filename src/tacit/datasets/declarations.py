@@ -1,8 +1,8 @@
 """Declarations of a table's columns, proposed from a public file, and compared with one.
 
-Bins and categories may be read off a file whose rows anybody may see; read off private rows they
-would tell of those rows. So `tacit columns` reads the *public* file, and a declaration that the
-public inputs contradict is found before anything is spent: it was meant for another file.
+Read off private rows, bins and categories would disclose those rows. So `tacit columns` reads the
+*public* file, and a declaration that the public inputs contradict is found before anything is
+spent.
 """
 
 from __future__ import annotations
@@ -33,16 +33,14 @@ def proposed_columns(source: Any, **text: str) -> str:
 
     Parameters
     ----------
-    source : path or table
-        Whose rows are public: what is proposed tells of them.
+    source : path or table, whose rows are public: the proposal discloses them
     **text
         `delimiter`, `decimal` and `encoding` of a text file.
 
     Returns
     -------
     str
-        TOML: bins at round numbers near quantiles, categories by how often they occur, and as
-        comments what the file cannot tell.
+        TOML: bins at round numbers near quantiles, categories by frequency, and comments.
     """
     written = TextFormat(**text)
     table = batches_of(source, written)
@@ -78,7 +76,7 @@ def _key(name: str) -> str:
 
 
 def _edges(numbers: Floats, holes: NDArray[np.bool_]) -> list[float] | None:
-    """Return round edges near quantiles; None if the column holds other things than numbers."""
+    """Return round edges near quantiles; None if the column is not numeric."""
     if np.isnan(numbers[~holes]).any() or holes.all():
         return None
     known = numbers[~holes]
@@ -91,14 +89,14 @@ def _edges(numbers: Floats, holes: NDArray[np.bool_]) -> list[float] | None:
 
 
 def _digits(known: Floats) -> int:
-    """Return how many digits behind the point tell bins apart, and no more."""
+    """Return the fewest decimals that tell bins apart."""
     low, high = np.quantile(known, [0.1, 0.9])
     width = (high - low) / MOST_BINS
     return 0 if width <= 0 else max(-12, min(12, -math.floor(math.log10(width))))
 
 
 def _categories(words: list[str]) -> list[str]:
-    """Return the words of a column, the most frequent first; none where they are names or notes."""
+    """Return the words of a column, the most frequent first; none where they are free text."""
     found, counts = np.unique([word for word in words if word], return_counts=True)
     if not len(found) or len(found) > MOST_CATEGORIES or len(found) > len(words) / 2:
         return []
@@ -106,20 +104,18 @@ def _categories(words: list[str]) -> list[str]:
 
 
 def contradictions(columns: Sequence[Column], public: NDArray[Any]) -> list[str]:
-    """Say where public inputs do not fit what was declared about their columns.
+    """Return a sentence for each column whose public inputs do not fit its declaration.
+
+    A column none of whose declared categories occurs raises `InvalidArgument`.
 
     Parameters
     ----------
-    columns : sequence of Column
-        As declared.
-    public : array of shape (rows, columns)
-        Public inputs, as `load_public` reads them.
+    columns : sequence of Column, as declared
+    public : array of shape (rows, columns), as `load_public` reads them
 
     Returns
     -------
     list of str
-        A sentence for each column that looks mistaken. A column none of whose declared categories
-        occurs raises `InvalidArgument` instead: they are spelt otherwise, or of another column.
     """
     found = []
     for place, column in enumerate(columns):

@@ -1,8 +1,7 @@
 """Data sets by one word, as the command line and configuration files name them: `mnist:DIR`.
 
-And the three sets that bring their own columns: digits, affairs, adult. Categories are those of the
-sets' own public descriptions; the edges are round numbers fixed here, once, and not read off the
-rows.
+And three sets with columns of their own: digits, affairs, adult. Their categories are those of
+public descriptions; the edges are round numbers, not read off the rows.
 """
 
 from __future__ import annotations
@@ -45,15 +44,12 @@ _BRIGHTEST = 16  # counts of black pixels in 4 x 4 squares of a 32 x 32 scan
 def load_digits() -> Dataset:
     """Load the 1,797 digits, 8 x 8, inside scikit-learn, as float32 in [0, 1]: no file needed.
 
+    Source: Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI; its test
+    part.
+
     Returns
     -------
-    Dataset
-        64 features, classes 0 .. 9, without a test part.
-
-    References
-    ----------
-    Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI; this is that set's
-    test part, and has none of its own.
+    Dataset, of 64 features, classes 0 .. 9, without a test part
 
     Examples
     --------
@@ -95,6 +91,11 @@ AFFAIRS = _declared(
 def load_affairs(path: PathLike | None = None) -> Dataset:
     """Load Fair's survey from statsmodels' folder, or from a copy of its file `fair.csv`.
 
+    Which of 6,366 married women had an affair, by a magazine's survey of 1974: one record each,
+    eight answers on coarse scales. Classes: whether the time spent in affairs is 0. Occupations,
+    1 .. 6 in the file, are indices from 0. Edges lie between the answers of the questionnaire.
+    Source: Fair, "A theory of extramarital affairs", Journal of Political Economy 86 (1978).
+
     Parameters
     ----------
     path : path, optional
@@ -102,19 +103,7 @@ def load_affairs(path: PathLike | None = None) -> Dataset:
 
     Returns
     -------
-    Dataset
-        A table with declared columns, classes "none" and "some", without a test part.
-
-    Notes
-    -----
-    Which of 6,366 married women had an affair, as they told a magazine in 1974: one record each,
-    eight answers on coarse scales, no clusters, and nothing that anybody would want known: what
-    this library is for. Classes: whether the time spent in affairs is 0. Occupations, 1 .. 6 in the
-    file, are indices from 0 here. Edges lie between the answers that the questionnaire offers.
-
-    References
-    ----------
-    Fair, "A theory of extramarital affairs", Journal of Political Economy 86 (1978).
+    Dataset, with declared columns, classes "none" and "some", without a test part
     """
     file = _shipped_affairs() if path is None else Path(path)
     names = tuple(column.name for column in AFFAIRS)
@@ -128,7 +117,7 @@ def load_affairs(path: PathLike | None = None) -> Dataset:
 
 
 def _shipped_affairs() -> Path:
-    """Find the file without importing statsmodels, which may lack what it needs."""
+    """Find the file without importing statsmodels, whose dependencies may be missing."""
     found = find_spec("statsmodels")
     for folder in (found.submodule_search_locations or ()) if found else ():
         if (file := Path(folder) / "datasets" / "fair" / "fair.csv").is_file():
@@ -171,25 +160,19 @@ ADULT = _declared(
 def load_adult(folder: PathLike) -> Dataset:
     """Load `adult.data` and `adult.test` (plain or `.gz`) in UCI's own format.
 
+    Who earns more than 50,000 dollars a year, by the census of 1994. X holds numbers, and indices
+    into the declared categories; `?` is `other`.
+    Source: Kohavi and Becker (1996), UCI; categories of its `adult.names`.
+
     Parameters
     ----------
     folder : path
-        Where the two files are.
+        Folder of the two files.
 
     Returns
     -------
     Dataset
-        A table with declared columns, classes "<=50K" and ">50K"; the rows of `adult.data` are
-        the training part (`n_train`).
-
-    Notes
-    -----
-    Who earns more than 50,000 dollars a year, by the census of 1994. X holds numbers, and indices
-    into the declared categories; `?` is `other`.
-
-    References
-    ----------
-    Kohavi and Becker (1996), UCI; categories of its `adult.names`.
+        With declared columns, classes "<=50K" and ">50K"; `adult.data` is the training part.
     """
     roles, parts = Roles("income", ADULT), []
     # The test file writes a full stop after each label.
@@ -210,7 +193,7 @@ _LABELS = ("target", "classes", "target_range", "groups", "ignored", "name")
 
 
 def ships(kind: str) -> bool:
-    """Tell whether a set comes with an installed package: its name is enough.
+    """Whether a set comes with an installed package: its name is enough.
 
     >>> ships("digits"), ships("affairs"), ships("mnist")
     (True, True, False)
@@ -219,7 +202,7 @@ def ships(kind: str) -> bool:
 
 
 def _places(kind: str) -> list[inspect.Parameter]:
-    """Return what a loader takes besides its options: the path, or nothing."""
+    """Return a loader's parameters other than options: the path, or nothing."""
     takes = inspect.signature(found(DATASETS[kind])).parameters.values()
     return [each for each in takes if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
 
@@ -238,17 +221,14 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
 
     Parameters
     ----------
-    specification : str
-        One of these words; FILE and DIR are paths.
+    specification : str, one of these, with a path for FILE or DIR
     **options
-        What the loader takes by name: the roles of a table's columns (`load_table`), the classes
-        of an archive (`load_npz`) or of images (`load_idx`), the files that make numbers of texts
-        (`load_texts`). Others are refused.
+        The loader's own: column roles (`load_table`), classes of an archive (`load_npz`) or of
+        images (`load_idx`), files of an encoder (`load_texts`). Others are refused.
 
     Returns
     -------
-    Dataset
-        In memory, with the classes that were declared.
+    Dataset, in memory, with the declared classes
 
     Examples
     --------
@@ -265,19 +245,17 @@ def load_dataset(specification: str, **options: Any) -> Dataset:
 
 
 def load_public(specification: str, **options: Any) -> NDArray[Any]:
-    """Load the inputs alone of a data set, for the student; a table needs no labels for that.
+    """Load a data set's inputs alone, for the student; a table needs no labels for that.
 
     Parameters
     ----------
-    specification : str
-        As for `load_dataset`.
+    specification : str, as for `load_dataset`
     **options
         Those of the private data, whose columns the public ones must match.
 
     Returns
     -------
-    array of shape (rows, features)
-        The inputs, which are public.
+    array of shape (rows, features), public
     """
     kind, _, place = named_kind(specification).partition(":")
     if kind not in _UNLABELLED or not place:
@@ -297,21 +275,7 @@ _WRITTEN = ("delimiter", "decimal", "encoding")
 
 
 def declared_roles(specification: str, **options: Any) -> Roles | None:
-    """Return what the columns of a table are declared to be, without reading any row.
-
-    Parameters
-    ----------
-    specification : str
-        As for `load_dataset`.
-    **options
-        The declarations of a table's columns.
-
-    Returns
-    -------
-    Roles or None
-        The inputs in their order, what stands for a missing number, and whether undeclared
-        categories count as `other`; None where rows are arrays of numbers.
-    """
+    """Return the declared roles of a table's columns, None for arrays; no row is read."""
     kind = named_kind(specification).partition(":")[0]
     if kind in _TABLES:
         inputs = {key: value for key, value in options.items() if key not in _LABELS}
@@ -323,21 +287,9 @@ def declared_roles(specification: str, **options: Any) -> Roles | None:
 def public_blocks(
     specification: str, *, ids: str | None = None, **options: Any
 ) -> Iterator[tuple[NDArray[Any], list[str]]]:
-    """Go through the inputs alone of a data set: a table batch by batch, others at once.
+    """Yield a data set's inputs and the cells of column `ids`: a table in batches, others at once.
 
-    Parameters
-    ----------
-    specification : str
-        As for `load_dataset`.
-    ids : str, optional
-        A column of a table to read beside them, as it is written.
-    **options
-        Those of the private data, whose columns the public ones must match.
-
-    Yields
-    ------
-    array of shape (rows, features), list of str
-        The inputs, and the cells of `ids` (none where it is not given).
+    Options are those of the private data, whose columns the public ones must match.
     """
     kind, _, place = named_kind(specification).partition(":")
     if kind in _TABLES and place:
@@ -350,23 +302,10 @@ def public_blocks(
 
 
 def deciding_names(specification: str, rule: int, **options: Any) -> list[bytes]:
-    """Return what decides the side of each record of a file that is split. Secret.
+    """Return what decides each record's side of a split, from its own record alone. Secret.
 
-    Parameters
-    ----------
-    specification : str
-        As for `load_dataset`, whose records these are, in the same order.
-    rule : int
-        2: the text of the person's id; without `groups`, a hash of the record's inputs as they
-        stand in the file. 1, for runs of 0.2: the id as it is written; or a hash of the inputs
-        after they were loaded.
-    **options
-        Those of the data; the types of a table's columns are among them.
-
-    Returns
-    -------
-    list of bytes
-        Each from its own record alone.
+    Rule 2: the text of the person's id; without `groups`, a hash of the record's inputs as stored.
+    Rule 1, for runs of 0.2: the id as it is written, or a hash of the inputs after loading.
     """
     from tacit.teachers import record_ids
 
@@ -411,7 +350,7 @@ def call_loader(
     options: dict[str, Any],
     **more: Any,
 ) -> Kind:
-    """Call the loader once its options are known to fit; a misspelt one is the caller's mistake."""
+    """Call the loader, after its options are checked: a misspelt one is the caller's mistake."""
     # Those of the kind: inputs alone may come with all of them.
     takes = inspect.signature(found(DATASETS[kind])).parameters.values()
     known = [each.name for each in takes if each.kind is inspect.Parameter.KEYWORD_ONLY]

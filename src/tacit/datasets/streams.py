@@ -1,8 +1,7 @@
-"""Tables of private records that are gone through batch by batch, and never held.
+"""Tables of private records that are read batch by batch, and never held in memory.
 
-The same declarations as for `load_table`, and the same cells: only that rows are read when they are
-summed, and again for the next sum. A file must stay as it is meanwhile: whoever reads a piece of
-it, here or on another machine, compares it with what was opened, before and after.
+Declarations and cells are those of `load_table`, but rows are read again for each sum. A file must
+not change meanwhile: every reader of a piece compares its status, before and after.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class TablePiece:
     state: tuple[Any, ...] = ()
 
     def read(self) -> Iterator[RecordArrays]:
-        """Go through its records, a batch at a time; its files must be the owner's. Secret."""
+        """Yield its records, a batch at a time; its files must be unchanged. Secret."""
         from tacit.records import NoTargets, RecordArrays  # scikit-learn, not for loaders alone
         from tacit.teachers import unit_names
 
@@ -91,15 +90,7 @@ def _somewhere(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableInputs:
-    """How the inputs of a table are read: whoever learned from one reads others alike.
-
-    Parameters
-    ----------
-    roles : Roles
-        What was declared of the columns; public.
-    text : TextFormat
-        How a text file is written.
-    """
+    """How the inputs of a table are read: public roles of columns, and format of text."""
 
     roles: Roles
     text: TextFormat
@@ -111,17 +102,11 @@ class TableInputs:
 
     @property
     def are_numbers(self) -> bool:
-        """Whether cells stand as numbers in the table itself: no categories, no dates."""
+        """Whether all cells are stored as numbers: no categories, no dates."""
         return not self.roles.dates and all(isinstance(c, Numeric) for c in self.roles.columns)
 
     def check(self, others: TableInputs) -> None:
-        """Refuse inputs that are declared otherwise; both must have these names.
-
-        Parameters
-        ----------
-        others : TableInputs
-            Of a table with the same names of columns.
-        """
+        """Refuse inputs of the same names that are declared otherwise."""
         pairs = zip(self.roles.columns, others.roles.columns, strict=True)
         for own, other in pairs:
             if self.roles.reading(own) != others.roles.reading(other):
@@ -132,58 +117,29 @@ class TableInputs:
                 )
 
     def opened(self, source: Any) -> TableStream:
-        """Open a table to be gone through; other columns are not looked at.
-
-        Parameters
-        ----------
-        source : path or table
-            With columns of these names.
-
-        Returns
-        -------
-        TableStream
-            Without target and groups.
-        """
+        """Open a table with columns of these names as a stream without target and groups."""
         table = batches_of(source, self.text)
         check_names(table, self.roles)
         return TableStream(table, self.roles, self.text, state=table.state())
 
     def read(self, source: Any) -> Floats:
-        """Read public inputs from a file, a frame or a table; other columns are not looked at.
-
-        Parameters
-        ----------
-        source : path or table
-            With columns of these names.
-
-        Returns
-        -------
-        array of shape (rows, features)
-            Public.
-        """
+        """Read public inputs (rows, features) from a table; other columns are ignored."""
         return read_table(source, self.roles, self.text, None).X
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TableStream:
-    """A table whose private records a fit goes through; `open_table` makes it.
+    """A table whose private records a fit reads in passes; `open_table` makes it.
 
     Parameters
     ----------
     table : Batches
-        What can be gone through.
-    roles : Roles
-        What each column is for.
-    text : TextFormat
-        How a text file is written.
-    classes : tuple of str or int
-        The declared labels; empty where numbers are learned.
-    target_range : tuple of float, optional
-        The declared bounds of numbers.
-    state : tuple
-        Size and time of each file when it was opened.
-    executor : str or client
-        Where its parts are added up.
+    roles : Roles, of the columns
+    text : TextFormat, format of a text file
+    classes : tuple of str or int, the declared labels; empty for numeric targets
+    target_range : tuple of float, optional, the declared bounds of numeric targets
+    state : tuple, size and time of each file when it was opened
+    executor : str or client, where its parts are added up
     """
 
     table: Batches
@@ -214,7 +170,7 @@ class TableStream:
 
     @property
     def again(self) -> bool:
-        """Whether it can be gone through more than once."""
+        """Whether it can be read more than once."""
         return self.table.again
 
     def pieces(self, target: Target | None = None, drop: bool = False) -> list[Piece]:
@@ -222,15 +178,12 @@ class TableStream:
 
         Parameters
         ----------
-        target : Target, optional
-            How the column of labels or numbers is read; by default as the table declares it.
-        drop : bool
-            Leave out records that cannot be read, instead of refusing them.
+        target : Target, optional, how the target column is read; by default as declared
+        drop : bool, leave out records that cannot be read, instead of refusing them
 
         Returns
         -------
-        list of TablePiece
-            One, where nothing tells parts apart. What they read is secret.
+        list of TablePiece, whose records are secret
         """
         self.table.refuse_other(self.state)
         parts = [self.table.open]
@@ -251,17 +204,15 @@ class TableStream:
         return target_of(self.classes, self.target_range, self.text.decimal)
 
     def inputs_only(self, drop: bool = False) -> Iterator[Floats]:
-        """Go through inputs, a batch at a time; labels and groups are not looked at.
+        """Yield inputs, a batch at a time, without labels and groups.
 
         Parameters
         ----------
-        drop : bool
-            Leave out records that cannot be read, instead of refusing them.
+        drop : bool, leave out records that cannot be read, instead of refusing them
 
         Yields
         ------
-        array of float64 of shape (some rows, features)
-            Secret, where the rows are.
+        array of float64 of shape (some rows, features), secret where the rows are
         """
         from tacit.records import NoTargets
 
@@ -271,12 +222,11 @@ class TableStream:
                 yield records.rows
 
     def described(self) -> Dataset:
-        """Return what is declared of the records, without any of them.
+        """Return the declared metadata, without any record.
 
         Returns
         -------
-        Dataset
-            Without rows; public.
+        Dataset, without rows, public
         """
         kind = np.float64 if self.target_range is not None else np.int64
         return Dataset(
@@ -289,19 +239,16 @@ class TableStream:
         )
 
     def load(self, target: Target | None = None, drop: bool = False) -> RecordArrays:
-        """Read all of it into memory, for methods that need every record at hand.
+        """Read all of it into memory, for methods that need every record at once.
 
         Parameters
         ----------
-        target : Target, optional
-            How the column of labels or numbers is read; by default as the table declares it.
-        drop : bool
-            Leave out records that cannot be read, instead of refusing them.
+        target : Target, optional, how the target column is read; by default as declared
+        drop : bool, leave out records that cannot be read, instead of refusing them
 
         Returns
         -------
-        RecordArrays
-            Rows, targets and people. Secret.
+        RecordArrays, secret
         """
         from tacit.records import RecordArrays
 
@@ -316,32 +263,24 @@ class TableStream:
         return RecordArrays(np.concatenate(rows), np.concatenate(targets), whole)
 
     def public(self, source: Any) -> Floats:
-        """Read public inputs with the same columns; labels and groups are not looked for.
+        """Read public inputs with the same columns; labels and groups are not needed.
 
         Parameters
         ----------
-        source : path, table or array
-            An array is taken as it is.
+        source : path, table or array, which is returned as it is
 
         Returns
         -------
-        array of shape (rows, features)
-            Public.
+        array of shape (rows, features), public
         """
         return self.inputs.read(source) if is_table(source) else np.asarray(source)
 
 
 def check_columns(X: Any, declared: TableInputs | None, names: Iterable[str] | None) -> None:
-    """Refuse inputs whose columns a model would take for others; of an array nothing is known.
+    """Refuse inputs whose columns do not match those of the model's table or frame.
 
-    Parameters
-    ----------
-    X : TableStream, frame, table or array
-        Inputs. What names it has is not quoted: of a file without a header they are cells.
-    declared : TableInputs or None
-        Of the table that the model learned from.
-    names : iterable of str or None
-        Where there is none: the columns of the frame that it learned from.
+    An array has no names to compare. Names are not quoted: in a file without a header they are
+    cells.
     """
     known = names if declared is None else declared.column_names
     found = column_names(X)
@@ -356,7 +295,7 @@ def check_columns(X: Any, declared: TableInputs | None, names: Iterable[str] | N
 
 
 def is_table(source: Any) -> bool:
-    """Tell whether it is something that `open_table` opens."""
+    """Whether `open_table` can open it."""
     if isinstance(source, str | os.PathLike):
         return True
     kinds = ("__arrow_c_stream__", "get_fragments", "to_delayed")
@@ -364,23 +303,9 @@ def is_table(source: Any) -> bool:
 
 
 def streamed_file(specification: str, executor: Any = "serial", **options: Any) -> Any:
-    """Open a run's file as a stream, where it is a table; None where it is to be loaded.
+    """Open a run's file as a stream, if it is a table; None if it is to be loaded.
 
-    Its size decides nothing: one record more would be read in another way.
-
-    Parameters
-    ----------
-    specification : str
-        As for `load_dataset`.
-    executor : str
-        Where its parts are added up.
-    **options
-        The declarations of a table's columns.
-
-    Returns
-    -------
-    TableStream or None
-        What `fit` takes.
+    Its size decides nothing: one more record would then change how the others are read.
     """
     kind, _, place = named_kind(specification).partition(":")
     if kind not in ("csv", "parquet") or not place:
@@ -413,35 +338,26 @@ def open_table(
     Parameters
     ----------
     source : path or table
-        As for `load_table`; a reader or a relation of DuckDB is read once, into files without a
-        name that end with this process.
-    target : str or None
-        The column of labels or numbers; None where there is none.
-    classes : iterable of str or int
-        All the labels there are.
-    target_range : pair of float, optional
-        (low, high) instead of `classes`, where numbers are learned.
+        As for `load_table`; a reader or a relation of DuckDB is read once, into unnamed files that
+        end with this process.
+    target : str or None, the column of labels or numbers; None where there is none
+    classes : iterable of str or int, all the labels there are
+    target_range : pair of float, optional, (low, high) instead of `classes`, for numeric targets
     numeric, categorical : mapping or iterable, optional
         As for `load_table`. Where neither is given, every column but the target and the groups is a
         number, in the order of the table.
     groups : str, optional
-        The column that says whose record it is. A person's rows may be anywhere in the table.
-    ignored, missing, other, dates : optional
+        The column of the records' people. A person's rows may be anywhere in the table.
+    ignored, missing, other, dates, delimiter, decimal, encoding, unreadable : optional
         As for `load_table`.
-    delimiter, decimal, encoding : str
-        How a text file is written.
-    unreadable : str
-        As for `load_table`: "refuse", or "drop" to leave out by itself each record with a cell that
-        cannot be read as declared.
     executor : str or dask client
         Where private records are added up: "serial" (here), "local" (processes of this machine), a
-        Dask client or a scheduler's address. The releases have the same bits. In run.toml:
-        `executor`, at the top.
+        Dask client or a scheduler's address, with equal results. In run.toml: `executor`, at the
+        top.
 
     Returns
     -------
-    TableStream
-        Give it to `fit` in place of X, without y and groups.
+    TableStream, give it to `fit` in place of X, without y and groups
 
     Examples
     --------
@@ -475,7 +391,7 @@ def open_table(
 
 
 def _check_executor(executor: Any) -> None:
-    """Refuse one that nobody knows; the usual one needs no look, and loaders no teachers."""
+    """Refuse an unknown one; "serial" needs no import of the teachers' package."""
     if not isinstance(executor, str) or executor != "serial":
         from tacit.teachers import choose_executor
 

@@ -1,11 +1,9 @@
 """Tables with declared column roles: records in, numbers and indices of public categories out.
 
-Nothing about the table's values is learned: categories, bins and classes come from the caller, an
-undeclared category is `other` (or refused), an undeclared label is an error, and columns without a
-role are not read. Each cell is read by itself (`tacit._cells`); a record with one that cannot be
-read is refused, or left out by itself where that was declared. Public inputs come without labels:
-`load_inputs`. A file without a header begins with a record, so that no message quotes the first
-line: it names declared columns, and of the line no more than a separator that it contains.
+Nothing is learned from the values: categories, bins and classes are declared, an undeclared
+category is `other` (or refused), an undeclared label is an error, other columns are not read. Each
+cell is read by itself (`tacit._cells`); a record with an unreadable one is refused, or left out
+where that was declared. A file without a header begins with a record: no message quotes that line.
 """
 
 from __future__ import annotations
@@ -39,8 +37,7 @@ UNREADABLE = ("refuse", "drop")
 class Roles:
     """What each column of a table is for, and how its cells are read; all of it public.
 
-    `missing` replaces absent numbers, None refuses them; `unreadable` says what becomes of a record
-    with a cell that cannot be read.
+    `missing` replaces absent numbers, None refuses them; `unreadable` is "refuse" or "drop".
     """
 
     target: str | None
@@ -58,7 +55,7 @@ class Roles:
         return self.unreadable == "drop"
 
     def stand_in(self, column: Column) -> float | None:
-        """Return what replaces an absent number of this column."""
+        """Return the replacement of an absent number of this column."""
         missing = self.missing
         return missing.get(column.name) if isinstance(missing, Mapping) else missing
 
@@ -67,7 +64,7 @@ class Roles:
         return Roles(None, self.columns, None, self.missing, (), self.other, self.dates)
 
     def reading(self, column: Column) -> tuple[Any, ...]:
-        """Return all that decides which number a cell of this column becomes; bins do not."""
+        """Return all that decides the number of a cell in this column; bins do not."""
         if isinstance(column, Categorical):
             return (column.labels, self.other)
         return (self.dates.get(column.name), self.stand_in(column))
@@ -108,30 +105,30 @@ def load_table(
     target : str
         The column of labels, or of the numbers that are to be learned.
     classes : iterable of str or int
-        All the labels there are; one that is not declared is an error, and is not quoted.
+        All the labels there are; an undeclared one is an error, and is not quoted.
     target_range : pair of float, optional
         (low, high) instead of `classes`: the target holds numbers, clipped to these public bounds
-        when they are learned. Read off the file they would tell of its extreme records.
+        when they are learned. Read off the file they would disclose its extreme records.
     numeric : mapping or iterable of str
-        Columns of numbers, with the public edges of their bins where `PublicBins` shall use them.
+        Columns of numbers, with the public edges of their bins for `PublicBins`.
     categorical : mapping, optional
         Columns of words with their public categories.
     groups : str, optional
-        The column that says whose record it is; an empty cell, or NA, there is an error.
+        The column of the records' people; an empty cell, or NA, there is an error.
     ignored : iterable of str
-        Columns that are there and not used, to say so; others without a role are not read either.
+        Columns that are knowingly not used; others without a role are not read either.
     missing : float or mapping, optional
-        The public number that stands for an empty or `?` cell of a numeric column, or one for each
+        The public number that replaces an empty or `?` cell of a numeric column, or one for each
         column; without it such a cell is an error.
     other : bool
         Whether an undeclared category counts as `other`; if not, it is an error.
     dates : mapping, optional
         Numeric columns that hold dates, each with the public day from which days are counted:
-        {"joined": "2020-01-01"}. A day read off the file would tell of somebody.
+        {"joined": "2020-01-01"}. A day read off the file would disclose a record.
     delimiter : str
         The one character between cells of a text file, such as ";" or a tab.
     decimal : str
-        "." or ",": what stands before the fraction of a number in a text file.
+        Decimal sign of numbers in a text file, "." or ",".
     encoding : str
         Of a text file; "latin-1" for many old exports.
     unreadable : str
@@ -139,7 +136,7 @@ def load_table(
         "drop": each such record is left out by itself, silently. Of a text file each line is then
         a record.
     name : str, optional
-        What the set is called; by default the file's name without its ending.
+        Name of the set; by default the file's without its ending.
 
     Returns
     -------
@@ -192,7 +189,7 @@ def table_names(
 
 
 def names_of_ids(ids: Iterable[str]) -> list[bytes]:
-    """Return ids as bytes, for their hash. Secret."""
+    """Return ids as bytes, to be hashed. Secret."""
     return [one.encode("utf-8", "surrogatepass") for one in ids]
 
 
@@ -267,7 +264,7 @@ def input_blocks(
     encoding: str = "utf-8",
     **declared: Any,
 ) -> Iterator[tuple[Floats, list[str]]]:
-    """Go through the inputs of a public table, with the texts of column `ids` beside each batch."""
+    """Yield inputs of a public table, with the texts of column `ids` beside each batch."""
     declared.pop("unreadable", None)  # a rule for private records
     roles, text = roles_of(None, **declared), TextFormat(delimiter, decimal, encoding)
     table = batches_of(source, text)
@@ -289,7 +286,7 @@ def _no_record(name: str) -> InvalidArgument:
 
 
 class WholeColumn(NamedTuple):
-    """A column of a public table: numbers (NaN where a cell is none), holes, and words."""
+    """A column of a public table: numbers (NaN where a cell is none), missing cells, and words."""
 
     numbers: Floats
     holes: NDArray[np.bool_]
@@ -297,7 +294,7 @@ class WholeColumn(NamedTuple):
 
 
 def read_columns(table: Batches, text: TextFormat) -> Iterator[tuple[str, WholeColumn]]:
-    """Go through a public table once, then column by column."""
+    """Read a public table in one pass, then yield column by column."""
     once = [name for name in table.names if table.names.count(name) == 1]
     batches = list(table.of(once))
     if not batches:
@@ -344,7 +341,7 @@ def roles_of(
 
 
 def _category(name: str, categories: Any) -> Categorical:
-    """Declare a column by words, also where numbers were given: X holds indices among them."""
+    """Declare a column by words, also for numbers: X holds indices of categories."""
     found = Categorical(name, categories)
     return Categorical(name, [str(word_of(each)) for each in found.categories])
 
@@ -370,7 +367,7 @@ def _declared_dates(dates: Any, numbers: Mapping[str, Any]) -> dict[str, date]:
 
 
 def column_name(**named: Any) -> str:
-    """Return an argument that names a column; what else was given is not quoted."""
+    """Return an argument that names a column; another type is not quoted."""
     ((role, name),) = named.items()
     if not isinstance(name, str) or not name:
         raise InvalidArgument(f"Expected {role}= the name of a column, got {type(name).__name__}.")
@@ -379,7 +376,7 @@ def column_name(**named: Any) -> str:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Block:
-    """Records that were read: inputs, targets, ids of people; of rows where wanted. Secret."""
+    """Records read: inputs, targets, ids of people, and of rows where wanted. Secret."""
 
     X: Floats
     targets: NDArray[Any]
@@ -417,7 +414,7 @@ def joined(parts: Sequence[Block]) -> Block:
 
 
 def check_names(table: Batches, roles: Roles) -> None:
-    """Each declared column must be there once."""
+    """Refuse a table that lacks a declared column, or has it twice."""
     declared = (*roles.names, *roles.ignored)
     if twice := [name for name in declared if declared.count(name) > 1]:
         raise InvalidArgument(f"Expected each column to have one role; {twice[0]!r} has two.")
@@ -440,7 +437,7 @@ def read_batch(
     drop: bool | None = None,
     with_rows: bool = False,
 ) -> Block:
-    """Read one batch; `before` records came before it. Unreadable ones are refused, or left out."""
+    """Read one batch, after `before` records; unreadable ones are refused, or left out."""
     inputs = np.empty((batch.count, len(roles.columns)))
     for at, column in enumerate(roles.columns):
         inputs[:, at] = _values(batch[column.name], column, roles, text)
@@ -474,11 +471,7 @@ def _targets(
 
 
 def _row_ids(batch: Cells, roles: Roles, text: TextFormat) -> list[bytes]:
-    """Return a hash of each record's inputs as they stand in the table, each by its own cells.
-
-    A number counts by its value, a category by its word, a missing cell as such: before anything
-    stands in for it.
-    """
+    """Return a hash of each record's inputs as stored: values of numbers, words, missing cells."""
     parts: list[list[bytes]] = []
     for column in roles.columns:
         cells = batch[column.name]
@@ -508,7 +501,7 @@ def _refusal(
     name: str,
     where: str,
 ) -> InvalidArgument:
-    """Name the declared column and, for whoever repairs the file, the line; never the cell."""
+    """Name the declared column and the line, never the cell."""
     odd = np.flatnonzero(~np.isfinite(row))
     if odd.size:
         return _odd_input(roles.columns[int(odd[0])], roles, text, name, where)
@@ -576,7 +569,7 @@ def as_dataset(
     name: str,
     target_range: tuple[float, float] | None = None,
 ) -> Dataset:
-    """Join what was read into a data set; the first of two parts is the training part."""
+    """Join blocks into a data set; the first of two parts is the training part."""
     whole = joined(parts)
     return Dataset(
         whole.X,

@@ -41,6 +41,8 @@ def load_texts(
 ) -> Dataset:
     """Load texts as means of their tokens' public vectors, and as public ratings of their words.
 
+    See docs/encoders.md#texts.
+
     Parameters
     ----------
     source : path
@@ -50,7 +52,7 @@ def load_texts(
     target : str
         The column of labels.
     classes : iterable of str or int
-        All the labels there are; one that is not declared is an error, and is not quoted.
+        All the labels there are; an undeclared one is an error, and is not quoted.
     tokenizer : path
         A `tokenizer.json` of the package tokenizers.
     table : path
@@ -58,23 +60,19 @@ def load_texts(
     lexicons : sequence of path
         Files with a word, a tab and its rating on each line.
     groups : str, optional
-        The column that says whose text it is.
+        The column of the texts' people.
     delimiter : str
         The one character between cells of a text file.
     encoding : str
         Of a text file.
     name : str, optional
-        What the set is called; by default the file's name without its ending.
+        Name of the set; by default the file's without its ending.
 
     Returns
     -------
     Dataset
         X holds the numbers of `StaticTextEncoder`, then those of `LexiconScores`; `described_by`
         names the files, with the start of each one's hash.
-
-    References
-    ----------
-    docs/encoders.md#texts
     """
     declared, written = declared_classes(classes), TextFormat(delimiter, ".", encoding)
     files = (table, tokenizer, *lexicons)

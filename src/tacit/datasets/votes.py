@@ -1,6 +1,6 @@
 """Votes in files: `.npy`, `.npz` and `.csv`, as histograms or as the teachers' predictions.
 
-Votes are secret, so an error names the file and what is wrong with it, never what stands in it.
+Votes are secret: an error names the file and its fault, never its content.
 """
 
 from __future__ import annotations
@@ -25,23 +25,20 @@ _KEYS = {"votes": "histogram", "predictions": "predictions"}
 def read_votes(
     path: str | Path, *, format: str | None = None, n_classes: int | None = None
 ) -> Integers:
-    """Read votes `(queries, classes)` from a file.
+    """Read votes `(queries, classes)` from a file. Secret.
 
     Parameters
     ----------
-    path : path
-        An `.npy`, `.npz` or `.csv` file. Votes are secret: no error quotes them.
+    path : path to an `.npy`, `.npz` or `.csv` file; no error quotes its content
     format : str, optional
         "histogram" for `(queries, classes)` counts, "predictions" for `(teachers, queries)` class
-        indices. In an `.npz` the key `votes` or `predictions` says which; elsewhere this must.
+        indices. In an `.npz` the key `votes` or `predictions` decides; elsewhere this must.
     n_classes : int, optional
-        How many classes there are: public, never read off private predictions, which need it. A
-        histogram must agree with it.
+        Public number of classes, never read off private predictions, which need it.
 
     Returns
     -------
-    array of int, of shape (queries, classes)
-        How many teachers voted for each class. Secret.
+    array of int, of shape (queries, classes), secret
     """
     path = Path(path)
     if format is not None:
@@ -112,14 +109,12 @@ def _whole(array: NDArray[Any], path: Path) -> NDArray[Any]:
 
 
 def read_rows(path: str | Path, *, n_rows: int) -> Integers:
-    """Read row numbers (public: which queries to ask) from `.npy`, or `.csv`/`.txt`, one a line.
+    """Read row numbers of queries (public) from `.npy`, or `.csv`/`.txt`, one a line.
 
     Parameters
     ----------
     path : path
-        The file.
-    n_rows : int
-        How many rows there are to choose from.
+    n_rows : int, number of rows to choose from
 
     Returns
     -------
@@ -148,14 +143,11 @@ def demo_votes(
     Parameters
     ----------
     n_teachers, n_queries, n_classes : int
-        How many there are of each.
     seed : int
-        The same seed gives the same votes.
 
     Returns
     -------
     array of int, of shape (queries, classes)
-        Counts; those of each query sum to the number of teachers.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Who has spent what: budget, durable append-only record, refusal before release, statements.
+"""Budget, durable append-only record, refusal before release, and privacy statements.
 
 Names that are not in `__all__` are for the packages above.
 """

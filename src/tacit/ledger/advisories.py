@@ -1,4 +1,4 @@
-"""What whoever reads an older ledger must know: holes that were found after it was written."""
+"""Security advisories for older ledgers: flaws that were found after they were written."""
 
 from __future__ import annotations
 
@@ -18,15 +18,8 @@ _CONCERNED = (
 def advisory(ledger: Ledger, source: str = "") -> str:
     """Return advisory 1 of SECURITY.md where it may concern a ledger, otherwise "".
 
-    Before 0.3 one record could change how others were read, which no price covered. Entries do not
-    say what their records were read from.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Whose paid entries name the version that made them.
-    source : str
-        The one source of all its records, as run.toml names it, where that is known.
+    Before 0.3 one record could change how others were read, which no price covered. `source` is the
+    source of all records in run.toml, where that is known: entries do not name it.
     """
     kind = source.partition(":")[0]
     if ledger.record_rules >= _READ_ANEW or (source and kind != "npz"):

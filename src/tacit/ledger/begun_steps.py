@@ -1,11 +1,9 @@
 """Steps of one release that are noted as begun before their noise is drawn.
 
-A training run of many noisy steps is one release, paid for in whole before it starts. To let it go
-on in another process after a crash, the ledger must know which of its steps may have been drawn:
-so a note ("began", which costs nothing) is durable before the first of the steps that it counts.
-Who goes on draws only steps behind the last note; what was begun and not stored is skipped, so that
-no step is ever drawn twice. Why that changes no price:
-docs/theory/ledger.md#steps-that-were-begun.
+A training run of many noisy steps is one release, paid for in whole before it starts. To resume it
+after a crash, a note ("began", free) is durable before the first of the steps that it counts. A
+resumed run draws only steps behind the last note, so that no step is ever drawn twice. Why that
+changes no price: docs/theory/ledger.md#steps-that-were-begun.
 """
 
 from __future__ import annotations
@@ -26,11 +24,10 @@ class NotedSteps:
 
     Parameters
     ----------
-    every : int
-        How many steps share a note; public.
+    every : int, steps that share a note, public
     store : callable
-        Stores what was learned so far, durably; called before each note but the first, with the
-        number of steps that are behind it, and at the end.
+        Stores the training state durably; called with the number of steps behind it before each
+        note but the first, and at the end.
     """
 
     every: int
@@ -41,18 +38,9 @@ class NotedSteps:
 
 
 class BegunSteps:
-    """The steps that a grant may draw, from `first` on: going through them notes and stores.
+    """The steps that a grant may draw: `first` steps are drawn or skipped, out of `steps`.
 
-    Parameters
-    ----------
-    first : int
-        How many steps are behind: drawn, or begun and skipped.
-    steps : int
-        How many the plan has.
-    noted : NotedSteps
-        How many share a note, and how they are stored.
-    note : callable
-        Notes durably that steps up to a number were begun, after another number of them.
+    Iterating notes and stores them; `note(upto, after)` notes durably that steps were begun.
     """
 
     def __init__(
@@ -83,16 +71,13 @@ class BegunSteps:
 
 
 def notes_of(entries: Iterable[Entry], entry: str) -> list[int]:
-    """Return up to which steps of a release were begun, a number for each note, in order."""
+    """Return the last step that each note of a release counts as begun, in order."""
     notes = (each for each in entries if each.kind == "began" and each.about["entry"] == entry)
     return [int(note.about["steps"]) for note in notes]
 
 
 def begun_line(behind: Iterable[Entry], entry: str, after: int, upto: int) -> dict[str, Any]:
-    """Return what a note says; refuse if somebody else has begun further steps meanwhile.
-
-    `behind` are the entries behind the one up to which whoever notes this had read.
-    """
+    """Return a note's content; refuse if entries `behind` those read show that others went on."""
     if notes_of(behind, entry):
         raise GrantError(
             "Expected the steps of this release to be begun by one process: another one goes on "

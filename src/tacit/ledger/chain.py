@@ -1,38 +1,30 @@
-"""The ledger's chain: what an entry says, and the hashes that make a change or a gap visible.
+"""The ledger's chain: the content of entries, and the hashes that make a change or a gap visible.
 
-Every entry is a line of canonical JSON that names the hash of the line before it; the first names
-the hash of the header. A line is kept and verified as it was written, whatever later versions
-write ("an entry's meaning never changes"). The chain shows an alteration; a chain that was cut
-short or rolled back is still a chain, and only a head remembered elsewhere shows that. From schema
-3 on, a line also carries the totals of all lines up to it, so that it can be read by itself, and
-its kind:
+Every entry is a line of canonical JSON with the hash of the line before it; the first names the
+hash of the header. A line is verified as it was written: an entry's meaning never changes. The
+chain shows an alteration; one that was cut short or rolled back shows only beside a head stored
+elsewhere. From schema 3 on, a line also has the totals of all lines up to it, and its kind:
 
 release      noise was granted for a plan, and paid for; about may have {"attempt": random digits
              by which a run finds its own entry again}
-charge       data went into a protocol in which others draw the noise, and were paid for;
+charge       data entered a protocol in which others draw the noise, and were paid for;
              about {"study": its hash, "entrusted": [who draws]}
-publication  a file was published, which costs nothing; about {"sha256": its hash}
-began        steps of a release up to this one were begun, which costs nothing;
+publication  a file was published, at no cost; about {"sha256": its hash}
+began        steps of a release up to this one were begun, at no cost;
              about {"entry": the hash of its entry, "steps": their number}
 value        what a `Sanitise` released, which its own entry paid for;
              about {"entry": the hash of that entry, "values": the two numbers}
-seal         every file that a run publishes, which costs nothing; about {"run": what tells it from
-             others on this ledger, "files": the SHA-256 of each by its name}. The hash of this line
-             is the run's head. A file that shows the head is hashed with its digits as zeros.
+seal         every file that a run publishes, at no cost; about {"run": its id on this ledger,
+             "files": SHA-256 by name}. The hash of this line is the run's head; a file that shows
+             the head is hashed with its digits as zeros.
 
-Lines of schema 1 and 2 are releases that say less; they stay as they were written. A line that says
-anything that is not listed here was written by a newer tacit, and is refused: what it means for
-the total is not known.
+Schemas 1 and 2 have releases only. A line with anything else is a newer tacit's, and is refused.
 
-**Faults are what was asked for, never what was found.** They are sentences about what no cost
-covers ("the set of class labels was read from the private data"), written and hashed with the
-entry, because a ledger is public: a fault may follow from arguments alone, and never from a
-private row.
+**Faults follow from arguments alone, never from a private row**: sentences about what no cost
+covers ("the set of class labels was read from the private data"), hashed with the public entry.
 
-**Sums are without rounding.** A float64 is a whole number of steps of 2^-1074, so that sums of
-floats are whole numbers, too: the same in every order, and nothing that was spent ever vanishes in
-them. As text such a sum is "0x…p-57", a hexadecimal whole number times a power of two, which
-`float.fromhex` rounds to the nearest float.
+**Sums are exact.** A float64 is a whole number of steps of 2^-1074, so sums are whole numbers,
+in any order. As text: "0x…p-57", a hexadecimal whole number times a power of two.
 """
 
 from __future__ import annotations
@@ -58,7 +50,7 @@ from tacit.errors import InvalidArgument, LedgerDamaged, LedgerError
 
 
 def canonical(value: Any) -> str:
-    """Return the one JSON text of plain data: sorted keys, no white space, no NaN.
+    """Return the canonical JSON text of plain data: sorted keys, no white space, no NaN.
 
     >>> canonical({"sigma": np.float64(40), "classes": (1, 2)})
     '{"classes":[1,2],"sigma":40.0}'
@@ -71,7 +63,7 @@ _ATOMS = frozenset({str, int, bool, type(None)})
 
 
 def _is_plain(value: Any) -> bool:
-    """Tell whether `_plain` would change nothing, which is so of most lines."""
+    """Whether `_plain` would change nothing, as for most lines."""
     kind = type(value)
     if kind is float:
         return math.isfinite(value)
@@ -81,7 +73,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Turn NumPy numbers, arrays, tuples and nested mechanisms into what JSON knows."""
+    """Turn NumPy numbers, arrays, tuples and nested mechanisms into JSON types."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic | np.ndarray):
@@ -168,7 +160,7 @@ def exceeds(steps: int, limit: float) -> bool:
 
 
 def as_text(steps: int) -> str:
-    """Return steps as the shortest text of this form; it says neither more nor less.
+    """Return steps as the shortest text of this form, exactly.
 
     >>> as_text(3 * steps_of(0.25)), float.fromhex("0x3p-2")
     ('0x3p-2', 0.75)
@@ -181,7 +173,7 @@ _AMOUNT = re.compile(r"0x([0-9a-f]+)p([+-][0-9]{1,4})")
 
 
 def steps_in(text: Any) -> int:
-    """Return the steps that `as_text` wrote; no other way to write them is taken.
+    """Return the steps that `as_text` wrote; refuse any other spelling.
 
     >>> steps_in("0x3p-2") == 3 * steps_of(0.25)
     True
@@ -196,7 +188,7 @@ def steps_in(text: Any) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the lines of a ledger cost together, in steps of 2^-1074."""
+    """Cost of all lines of a ledger together, in steps of 2^-1074."""
 
     cost: int = 0
     confidence_delta: int = 0
@@ -209,11 +201,11 @@ class Totals:
 
     @classmethod
     def read(cls, told: Mapping[str, str]) -> Totals:
-        """Read what a line says of them."""
+        """Read the totals of a line."""
         return cls(steps_in(told["cost"]), steps_in(told["confidence_delta"]))
 
     def as_dict(self) -> dict[str, str]:
-        """Return what a line says of them."""
+        """Return the totals as a line has them."""
         return {"cost": as_text(self.cost), "confidence_delta": as_text(self.confidence_delta)}
 
 
@@ -238,39 +230,28 @@ class Entry:
 
     Parameters
     ----------
-    sequence : int
-        Its number: 1, 2, 3, ...
+    sequence : int, its number: 1, 2, 3, ...
     time : str
-        What the computer's clock said, in ISO format with its zone; nobody vouches for it. Steps
-        that began say the time of the line before: how long they took would tell of samples.
-    purpose : str
-        What it was for, in a line, as the caller said.
-    plan : mapping
-        `Plan.as_dict()`; empty where nothing was planned.
+        The computer's clock, unverified, in ISO format with its zone. Notes of begun steps repeat
+        the time of the line before: how long the steps took would tell of samples.
+    purpose : str, the caller's description, in one line
+    plan : mapping, `Plan.as_dict()`; empty where nothing was planned
     cost : float
         In the currency of the ledger's accountant: mu^2, RDP at its order, or epsilon of a list.
-    confidence_delta : float
-        What it takes from the reserved delta.
-    noise : str
-        "exact", "csprng", "insecure-seeded", or "" where the ledger granted none.
-    library : str
-        The version of tacit that wrote the entry.
-    previous : str
-        Hash of the line before; of the header for the first.
-    hash : str
-        SHA-256 of this line as it was written.
-    kind : str
-        "release" or "charge", which are paid for, or one of the kinds in `FREE`.
+    confidence_delta : float, taken from the reserved delta
+    noise : str, "exact", "csprng", "insecure-seeded", or "" where the ledger granted none
+    library : str, the version of tacit that wrote the entry
+    previous : str, hash of the line before; of the header for the first
+    hash : str, SHA-256 of this line as it was written
+    kind : str, "release" or "charge", which are paid for, or one of `FREE`
     faults : tuple of str
-        Sentences about what no cost covers. They follow from arguments, never from private rows.
-    priced_by : mapping
-        The accountant, tacit's version and those of the libraries that priced.
+        Caveats that no cost covers. They follow from arguments, never from private rows.
+    priced_by : mapping, the accountant, tacit's version and those of the libraries that priced
     totals : mapping, optional
-        What all lines up to this one cost, without rounding; None in lines of schemas 1 and 2.
-    behind : str, optional
-        The latest time of the lines before, where the clock said less than that.
+        Exact cost of all lines up to this one; None in lines of schemas 1 and 2.
+    behind : str, optional, the latest time of the lines before, where the clock went back
     about : mapping
-        What entries other than releases are about: the hash of a study, file or entry.
+        Subject of entries other than releases: the hash of a study, file or entry.
     """
 
     sequence: int
@@ -297,19 +278,17 @@ class Entry:
 
     @classmethod
     def read(cls, line: Mapping[str, Any], text_hash: str) -> Entry:
-        """Read one line of the chain; a line of schema 1 has no confidence delta, so it is 0.
+        """Read one line of the chain and check its values, but not how it continues the chain.
 
         Parameters
         ----------
         line : mapping
-            The line's JSON; one that says more than this version can read is refused.
-        text_hash : str
-            SHA-256 of its text.
+            The line's JSON; one with keys unknown to this version is refused.
+        text_hash : str, SHA-256 of its text
 
         Returns
         -------
         Entry
-            Whose values were checked one by one; how it continues the chain was not.
         """
         third = "schema" in line
         _check_names(line, third)
@@ -325,7 +304,7 @@ class Entry:
 
 
 def _check_names(line: Mapping[str, Any], third: bool) -> None:
-    """Refuse a line that lacks something, and one that says more than this version can read."""
+    """Refuse a line that lacks a key, or has one that this version cannot read."""
     if third and line["schema"] != LINE_SCHEMA:
         raise _newer(f"a line of schema {line['schema']!r}")
     if lacking := (_THIRD if third else _FIRST) - line.keys():
@@ -359,7 +338,7 @@ def _check(entry: Entry, third: bool) -> None:
 
 
 def _is_amount(number: Any) -> bool:
-    """Tell whether it may be a cost: a negative one would be a refund, which there is never."""
+    """Whether it may be a cost: a negative one would be a refund, and there is none."""
     plain = isinstance(number, int | float) and not isinstance(number, bool)
     return plain and bool(0 <= number <= sys.float_info.max)
 
@@ -411,7 +390,7 @@ _ABOUT: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
 
 
 def moment(text: Any) -> datetime | None:
-    """Return the time that a text names, with its zone; None if it names none."""
+    """Return the time in a text, with its zone; None if there is none."""
     return _moment(text) if isinstance(text, str) else None
 
 
@@ -425,7 +404,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def entrusted(entry: Entry) -> str:
-    """Say what a charge presumes: the ledger saw no noise, and somebody promised to draw it."""
+    """Describe the assumption of a charge: the ledger saw no noise, others promised to draw it."""
     names = ", ".join(entry.about["entrusted"])
     return f"{names} drew the noise of entry {entry.sequence} as planned, and kept it"
 
@@ -438,7 +417,7 @@ def one_line(name: str, text: Any, *, may_be_empty: bool = False) -> str:
 
 
 def checked_faults(faults: Any) -> tuple[str, ...]:
-    """Return sentences for an entry, each once; the rule of this module says which may be there."""
+    """Return the faults of an entry, each once; the module docstring limits what they may hold."""
     if isinstance(faults, str) or not isinstance(faults, list | tuple):
         raise refuse("faults", faults, "a list of sentences")
     return tuple(dict.fromkeys(one_line("faults", fault) for fault in faults))
@@ -453,18 +432,17 @@ def checked_hash(**given: Any) -> str:
 
 
 def clock() -> datetime:
-    """Return what the computer's clock says: nobody vouches for it."""
+    """Return the computer's clock, which is unverified."""
     return datetime.now(UTC)
 
 
 @dataclass(slots=True)
 class Chain:
-    """A verified ledger: header, its hash, the entries in order, and what they add up to.
+    """A verified ledger: header, its hash, the entries in order, and their totals.
 
-    `latest` is the latest time that a line names: a clock that goes back does not move it. `kinds`
-    has the kind of each entry by its hash. A chain whose end alone was read begins with an entry
-    that was verified before; `skipped` lines stand before it, and are in the totals. `n_paid` says
-    how many entries were paid for, None where that is not known of those before.
+    `latest` is the latest time of any line; `kinds` the kind of each entry by its hash. A chain
+    read from its end begins with an entry verified before; `skipped` lines stand before it and are
+    in the totals. `n_paid` counts paid entries, None where that is unknown.
     """
 
     header: Mapping[str, Any]
@@ -478,7 +456,7 @@ class Chain:
 
     @property
     def length(self) -> int:
-        """How many lines it has behind the header."""
+        """Number of lines behind the header."""
         return self.skipped + len(self.entries)
 
     @property
@@ -487,7 +465,7 @@ class Chain:
         return self.entries[-1].hash if self.entries else self.genesis
 
     def holds(self, head: str) -> bool:
-        """Tell whether this hash is the header's or an entry's: the chain once ended there."""
+        """Whether this hash is the header's or an entry's: the chain once ended there."""
         return head == self.genesis or head in self.kinds
 
     def behind(self, head: str) -> list[Entry]:
@@ -515,8 +493,7 @@ class Chain:
     def verified(cls, header: Mapping[str, Any], entries: Iterable[Mapping[str, Any]]) -> Chain:
         """Link rows of the store into a chain; raise `LedgerDamaged` where one does not fit.
 
-        The totals come from the hashed text; the columns beside it are for people with a database
-        browser, and must not say anything else.
+        The totals come from the hashed text; the columns beside it are for people and must agree.
         """
         terms, genesis = _hashed(header)
         if header["hash"] != genesis or not _columns_agree(header, terms):
@@ -534,7 +511,7 @@ class Chain:
             raise _broken(place)
 
     def forget(self, keep: Iterable[str]) -> None:
-        """Let go of all entries but the last, and of kinds but its own, its subject's and these."""
+        """Drop all entries but the last, and all kinds but its own, its subject's and these."""
         last = self.entries[-1]
         self.skipped, self.entries = self.length - 1, [last]
         known = (last.hash, last.about.get("entry"), *keep)
@@ -552,11 +529,8 @@ class Chain:
     ) -> Chain | None:
         """Return the chain that ends with this row, whose hash was remembered elsewhere.
 
-        So may be how many entries up to it were `paid` for.
-
-        Its totals are those that the line itself states: they are part of what was hashed, and were
-        compared with all lines before it when it was written. None if it states no totals, as
-        lines of schemas 1 and 2.
+        Its totals are those of the line, hashed and verified when it was written; None if it has
+        none (schemas 1 and 2). `paid` is the remembered number of paid entries.
         """
         entry = _read_row(row)
         if entry is None or (entry.sequence, entry.hash) != (sequence, text_hash):
@@ -575,7 +549,7 @@ class Chain:
         )
 
     def takes(self, entry: Entry) -> bool:
-        """Take one entry more, and tell whether it continues the chain."""
+        """Add one entry, and return whether it continues the chain."""
         linked = (entry.previous, entry.sequence) == (self.head, self.length + 1)
         self.totals = self.totals.plus(entry.cost, entry.confidence_delta)
         right = linked and self._says_what_is_so(entry)
@@ -600,7 +574,7 @@ class Chain:
 
 
 def _read_row(row: Mapping[str, Any]) -> Entry | None:
-    """Read a row of the store; None if its columns say anything else than its text."""
+    """Read a row of the store; None if its columns contradict its text."""
     line, text_hash = _hashed(row)
     entry = Entry.read(line, text_hash)
     return entry if row["hash"] == text_hash and _columns_agree(row, line) else None
@@ -614,7 +588,7 @@ def _broken(place: int) -> LedgerDamaged:
 
 
 def _later(text: Any, latest: str | None) -> str | None:
-    """Return the later of two times; a text of an older schema may name none."""
+    """Return the later of two times; a text of an older schema may have none."""
     return latest if moment(text) is None or _behind(text, latest) else text
 
 
@@ -633,6 +607,6 @@ def _hashed(row: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def _columns_agree(row: Mapping[str, Any], line: Mapping[str, Any]) -> bool:
-    """Compare columns with the text; what older schemas did not write is what it was."""
+    """Whether columns agree with the text; absent keys of older schemas have their old meaning."""
     columns = (name for name in row if name not in _UNHASHED)
     return all(row[name] == line.get(name, _UNWRITTEN.get(name, 0.0)) for name in columns)

@@ -1,9 +1,8 @@
 """Connections to a ledger's file: closed after each use, except in a burst of appends.
 
-Closing merges the log, so that the file alone is the whole ledger; it also costs more than the
-append itself. Whoever appends many entries in a row, or had to wait while others append, keeps the
-connection until a moment has passed without one. Nothing open crosses a fork: what is kept is
-closed before it.
+Closing merges the log, so that the file alone is the whole ledger, but costs more than an append. A
+process in a burst, or among waiting writers, keeps its connection until a moment passes without
+one. No connection crosses a fork: it is closed before.
 """
 
 from __future__ import annotations
@@ -45,10 +44,7 @@ class Connections:
     def lent(
         self, opened: Callable[[], sqlite3.Connection], *, crowded: bool = False
     ) -> Iterator[sqlite3.Connection]:
-        """Lend the kept connection, or one from `opened`; keep it in a burst, otherwise close.
-
-        Where it is `crowded`, with writers that wait for each other, there is a burst.
-        """
+        """Lend the cached connection, or one from `opened`; cache it in a burst or if `crowded`."""
         with self.lock:
             database = self._take() or opened()
             try:
@@ -64,7 +60,7 @@ class Connections:
                 self.close_kept()
 
     def read(self, read: Callable[[sqlite3.Connection], Read]) -> Read | None:
-        """Read through the kept connection; None where none is kept, or another thread has it."""
+        """Read through the cached connection; None where it is missing or another thread has it."""
         if self._kept is None or not self.lock.acquire(blocking=False):
             return None
         try:
@@ -83,7 +79,7 @@ class Connections:
             self.lock.release()
 
     def _take(self) -> sqlite3.Connection | None:
-        """Return the kept connection, unless another file stands there now."""
+        """Return the cached connection, unless the file was replaced."""
         kept, self._kept = self._kept, None
         if kept is not None and self._file != _identity(self._path):
             kept.close()
@@ -100,13 +96,13 @@ class Connections:
             self._kept, self._file = database, _identity(self._path)
 
     def close_kept(self) -> None:
-        """Close what is kept, if anything is; the caller holds the lock."""
+        """Close the cached connection, if any; the caller holds the lock."""
         if self._kept is not None:
             self._kept.close()
         self._kept = None
 
     def close_if_idle(self) -> bool:
-        """Close what was not used for a moment; tell whether nothing is kept."""
+        """Close what was not used for a moment; return whether nothing is cached."""
         if not self.lock.acquire(blocking=False):
             return False  # in use
         try:
@@ -134,7 +130,7 @@ _watcher: list[threading.Thread] = []
 
 
 def _see_to_it() -> bool:
-    """Let a thread close what is kept once its burst is over; tell whether one does."""
+    """Start a thread that closes the cached connection after its burst; return whether one runs."""
     with _all_of_them:
         if not _watcher:
             thread = threading.Thread(target=_close_idle, name="tacit-ledger", daemon=True)

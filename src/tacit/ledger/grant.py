@@ -1,4 +1,4 @@
-"""A grant: one paid-for use of the door from secret to public.
+"""A grant: one paid-for use of the only way from secret to public.
 
 It exists only after its entry is on disk, works once, in the process and the block that opened it,
 and holds no answers. Whatever goes wrong, the entry stays: what was charged is never refunded.
@@ -25,13 +25,13 @@ _CHANGED = "holds a plan that was changed after it was paid for"
 
 
 class _Unreadable(NamedTuple):
-    """What stands for answers that could not be read: the type of the error."""
+    """Stands for answers that could not be read: the type of the error."""
 
     why: str
 
 
 def _read_once(answers: Any) -> Any:
-    """Read now what makes an array when asked: asked twice, it might show more than was priced."""
+    """Convert answers to an array now: a second conversion might show more than was priced."""
     if isinstance(answers, np.ndarray) or not hasattr(answers, "__array__"):
         return answers
     try:
@@ -44,7 +44,7 @@ _signature = functools.lru_cache(maxsize=64)(inspect.signature)
 
 
 def _bind(method: Any, *given: Any, **named: Any) -> None:
-    """Raise `TypeError` unless the method takes these; its class is looked at once."""
+    """Raise `TypeError` unless the method takes these arguments."""
     if (function := getattr(method, "__func__", None)) is None:
         inspect.signature(method).bind(*given, **named)
     else:
@@ -53,23 +53,17 @@ def _bind(method: Any, *given: Any, **named: Any) -> None:
 
 @final
 class Grant:
-    """What `with ledger.release(plan, purpose=…) as grant` lends: `grant.release(answers)`, once.
+    """What `with ledger.release(plan, purpose=…) as grant` yields: `grant.release(answers)`, once.
+
+    It works once, in the process and the block that opened it, and holds no answers. Whatever goes
+    wrong, the entry stays charged.
 
     Parameters
     ----------
-    plan : Plan
-        What was priced.
-    entry : Entry
-        The line of the ledger that paid, already on disk.
-    noise : GrantedNoise
-        Noise on loan, which the grant closes.
-    steps : BegunSteps, optional
-        Which steps of the plan may be drawn, where they are noted as they begin.
-
-    Notes
-    -----
-    A ledger makes it; nobody else needs to. It works once, in the process and the block that opened
-    it, and holds no answers. Whatever goes wrong, the entry stays charged.
+    plan : Plan, what was priced
+    entry : Entry, the line of the ledger that paid, already on disk
+    noise : GrantedNoise, closed by the grant
+    steps : BegunSteps, optional, which steps of the plan may be drawn
 
     Examples
     --------
@@ -97,7 +91,7 @@ class Grant:
         self.__once = threading.Lock()
 
     def release(self, answers: Any, **public: Any) -> Release:
-        """Carry the answers across the line, once; `public` goes to the mechanism as it is.
+        """Release the answers through the mechanism, once.
 
         Parameters
         ----------
@@ -105,12 +99,11 @@ class Grant:
             Secret: what the plan priced. Anything else raises `GrantError`, which quotes none of
             it, and the entry stays.
         **public
-            Further arguments of the mechanism's own `release`, which are public.
+            Further, public arguments of the mechanism's `release`.
 
         Returns
         -------
-        Release
-            Public, with the hash of the entry that paid for it.
+        Release, public, with the hash of the entry that paid for it
         """
         if self.__process != os.getpid():
             raise self._refusal("belongs to another process")

@@ -1,16 +1,11 @@
-"""The head of a ledger, kept outside its database, and the queue in which writers wait.
+"""The head of a ledger, stored outside its database, and the queue of its writers.
 
-Beside `run.ledger` stands `run.ledger-head`: one line with the hash of the header, the number and
-the hash of the last entry, and a check sum of the line itself. Whoever appends compares the
-database with it, so that a price can be read from the last entry alone: its totals are part of what
-was hashed. An old line that was edited changes no total, and `verify` and every statement find it;
-a ledger that was rolled back, cut short or exchanged does not hold the remembered entry, and is
-refused at once. What is found when: docs/theory/ledger.md#what-is-checked-when.
-
-It is written after the entry is on disk, so it may lag behind, never run ahead: lines behind the
-remembered one are verified one by one. If it is lost or unreadable, the whole chain is verified and
-it is written anew. It is a memory against accidents and clumsy hands; somebody who may write to
-both files can deceive both, and only a head that is kept elsewhere (`verify(head=…)`) shows that.
+`run.ledger-head` has one line with a check sum: the hash of the header, the number and hash of the
+last entry. It is written after the entry, so it may lag but never run ahead; later lines are
+verified one by one, and all of them if it is lost. A ledger that was rolled back, cut short or
+exchanged is refused at once. It guards against accidents: whoever may write to both files can
+deceive both, and only a head stored elsewhere (`verify(head=…)`) shows that
+(docs/theory/ledger.md#what-is-checked-when).
 """
 
 from __future__ import annotations
@@ -47,7 +42,7 @@ class Remembered(NamedTuple):
     hash: str
 
     def as_line(self) -> str:
-        """Return the line of the file, which tells whether it is whole."""
+        """Return the line of the file, with its check sum."""
         text = f"{_MARK} {self.genesis} {self.sequence} {self.hash}"
         return f"{text} {digest(text)}\n"
 
@@ -80,9 +75,7 @@ class HeadFile:
     def turn(self, mode: int) -> Iterator[Turn]:
         """Wait until no other writer has its turn; `mode` is the ledger's own permissions.
 
-        SQLite's writers sleep ever longer and may be overtaken for half a minute; these ask again
-        within a thousandth of a second or two. Where that fails, SQLite's own lock still keeps
-        writers apart: this one is for fairness alone.
+        For fairness alone: SQLite's lock keeps writers apart, but may starve one for half a minute.
         """
         descriptor = self._opened(mode)
         try:
@@ -101,10 +94,7 @@ class HeadFile:
 
 
 class Turn:
-    """A writer's turn: nobody else writes the head while it lasts.
-
-    `waited` tells whether another writer had to end its own first.
-    """
+    """A writer's turn: nobody else writes the head while it lasts; `waited` if one was first."""
 
     __slots__ = ("_descriptor", "waited")
 
@@ -113,7 +103,7 @@ class Turn:
         self.waited = waited
 
     def remembered(self) -> Remembered | None:
-        """Return what is remembered now."""
+        """Return the remembered end."""
         if self._descriptor is None:
             return None
         try:
@@ -131,7 +121,7 @@ class Turn:
 
 
 def _wait_for(descriptor: int) -> bool:
-    """Wait for the lock; tell whether another writer had it."""
+    """Wait for the lock; return whether another writer had it."""
     if sys.platform == "win32":  # pragma: no cover - SQLite's lock alone
         return False
     waited, patience = False, time.monotonic() + MOST_SECONDS

@@ -1,16 +1,9 @@
-"""Releases that a run keeps: what was paid for once is never lost, and never paid for twice.
+"""Stored releases of a run: what was paid for is never lost, and never paid for twice.
 
-A run can be killed at any point. So each release goes, in whole and with the hash of its entry, to
-a file of its own before anything is learned from it; the same run, started again, takes it from
-there. Before a plan is charged, a marker says what is about to be released, with random digits that
-its entry repeats: on a ledger that many runs share, each finds its own. A marker without a file,
-and an entry with its digits, is a release that was paid for and lost: it stays spent, for its noise
-may have been drawn, and only who asks for it pays again. A release in noisy steps is not lost: it
-goes on behind the last step that was begun, from what it had stored.
-
-"The same run" means: the same plans for the same purposes, on the same public inputs. Nothing that
-was computed from private rows is kept here; whether they are still the same is asked before
-(`tacit.runs.begun_with`).
+Each release is stored with the hash of its entry before anything is learned from it. Before a plan
+is charged, a marker is stored with random digits that its entry repeats: an entry with its digits
+and no stored release is a loss, which stays spent, for its noise may have been drawn. Nothing
+computed from private rows is stored here (`tacit.runs.begun_with` checks that they are the same).
 """
 
 from __future__ import annotations
@@ -49,18 +42,17 @@ class KeptReleases:
     Parameters
     ----------
     folder : path, optional
-        Where they are kept: a file each, public as they are. None keeps nothing.
-    again : bool
-        Pay once more, within the budget, for a release that was paid for and lost.
+        Where they are stored, a public file each. None stores nothing.
+    again : bool, pay once more, within the budget, for a release that was paid for and lost
     only : bool
-        Take what is kept and pay for nothing: what was never released is refused.
+        Take what is stored and pay for nothing: refuse what was never released.
 
     Attributes
     ----------
     about : tuple of arrays
-        Public inputs that every release of a fit is about; an estimator sets it.
+        Public inputs of every release of a fit; an estimator sets it.
     notes : list of str
-        What a reader of the run's report should know of how it went on; public.
+        For a reader of the run's report: how it was resumed; public.
     """
 
     def __init__(
@@ -79,16 +71,15 @@ class KeptReleases:
         Parameters
         ----------
         ledger : Ledger
-            Who pays.
         *inputs : arrays
-            Public inputs that all releases are about: those of kept ones must be the same.
+            Public inputs of all releases: those of stored ones must be the same.
         plans : sequence of Plan
-            Of all releases: they tell whether the ledger has room for one that was lost.
+            Of all releases: whether the ledger has room for one that was lost.
 
         Returns
         -------
         int
-            How many releases are kept, or go on: so many plans are paid for.
+            Number of releases that are stored or resumed: so many plans are paid for.
         """
         asked = (*self.about, *inputs)
         self._asked = () if self.folder is None else tuple(map(_fingerprint, asked))
@@ -101,7 +92,6 @@ class KeptReleases:
         Returns
         -------
         list of path
-            None of them is half written.
         """
         if self.folder is None:
             return []
@@ -109,19 +99,17 @@ class KeptReleases:
         return list(itertools.takewhile(Path.is_file, places))
 
     def questions(self, choose: Callable[[], Integers], most: int) -> Integers:
-        """Return which public inputs the next release is about: as an earlier start chose them.
+        """Return the indices of the public inputs to query next: stored before they are paid for.
 
         Parameters
         ----------
         choose : callable
-            Chooses them from public inputs and releases; not called where the choice is kept.
-        most : int
-            How many public inputs there are.
+            Chooses them from public inputs and releases; not called where the choice is stored.
+        most : int, number of public inputs
 
         Returns
         -------
-        array of int
-            Places of public inputs: public, and kept before anything is paid for them.
+        array of int, public
         """
         if self.folder is None:
             return choose()
@@ -141,12 +129,11 @@ class KeptReleases:
         return np.asarray(kept)
 
     def entries(self) -> list[str]:
-        """Return the hashes of the entries that paid for what is kept, in order.
+        """Return the hashes of the entries that paid for what is stored, in order.
 
         Returns
         -------
-        list of str
-            The first of them tells this run from all others on its ledger.
+        list of str, the first identifies this run on its ledger
         """
         return [str(_about(path)["entry"]) for path in self.stored()]
 
@@ -162,31 +149,23 @@ class KeptReleases:
         faults: Sequence[str] = (),
         **public: Any,
     ) -> Release:
-        """Return the next release: the one that is kept, or a new one, paid for and then kept.
+        """Return the next release: the stored one, or a new one, paid for and then stored.
 
         Parameters
         ----------
         ledger : Ledger
-            Who pays.
         plan : Plan
-            What is released.
-        answers : callable
-            Makes the secret answers; not called where the release is kept.
-        purpose : str
-            What the entry says.
-        inputs : arrays
-            Further public inputs that this one is about.
-        noise : InsecureNoise, optional
-            For tests and research.
-        faults : sequence of str
-            What no cost covers.
+        answers : callable, makes the secret answers; not called where the release is stored
+        purpose : str, as the entry states it
+        inputs : arrays, further public inputs of this release
+        noise : InsecureNoise, optional, for tests and research
+        faults : sequence of str, what no cost covers
         **public
-            What the mechanism is told beside the answers.
+            Further arguments of the mechanism.
 
         Returns
         -------
-        Release
-            With the hash of the entry that paid.
+        Release, with the hash of the entry that paid
         """
         self._count += 1
         how: dict[str, Any] = {"purpose": purpose, "noise": noise, "faults": faults}
@@ -226,7 +205,7 @@ class KeptReleases:
         public: Mapping[str, Any],
         how: dict[str, Any],
     ) -> Release:
-        """Pay for a release, and make it; one in steps stores what it has learned meanwhile."""
+        """Pay for a release, and make it; one in steps stores its state meanwhile."""
         assert self.folder is not None
         self.folder.mkdir(parents=True, exist_ok=True)
         attempt = secrets.token_hex(32)
@@ -244,7 +223,7 @@ class KeptReleases:
     def _resumed(
         self, ledger: Ledger, plan: Plan, secret: ResumableSteps, unfinished: _Unfinished
     ) -> Release:
-        """Go on with the steps of a release that were never begun, from what it had stored."""
+        """Resume a release with the steps that were never begun, from its stored state."""
         place, paid = self._place(self._count, "steps.npz"), unfinished.entry.hash
         take_up(secret, unfinished.checkpoint, unfinished.begun, place)
         store = storing(place, secret, lambda: paid)
@@ -254,7 +233,7 @@ class KeptReleases:
             return grant.release(secret)
 
     def _say_skipped(self, skipped: int, steps: int) -> None:
-        """Say what an interrupt cost; the notes of the ledger tell as much."""
+        """Note the cost of an interrupt, which the ledger's notes show as well."""
         if skipped:
             self.notes.append(
                 f"{skipped} of {steps} steps of training were begun when the run was interrupted "
@@ -267,14 +246,14 @@ class KeptReleases:
         return self.folder / f"{number}.{ending}"
 
     def _marker(self, number: int | None = None) -> _Marker | None:
-        """Return what was about to be released under a number, if anything was."""
+        """Return the marker of the release under a number, if there is one."""
         place = self._place(number or self._count, "begun")
         return _Marker.read(place) if place.exists() else None
 
     def _unfinished(
         self, ledger: Ledger, number: int, plans: Sequence[Plan] = ()
     ) -> _Unfinished | None:
-        """Return the release that goes on under a number; refuse where it was paid for and lost."""
+        """Return the release to resume under a number; refuse where it was paid for and lost."""
         if self.folder is None or (marker := self._marker(number)) is None:
             return None
         ledger.verify(marker.head)
@@ -332,10 +311,7 @@ class KeptReleases:
 
 @dataclass(frozen=True, slots=True)
 class _Marker:
-    """What is about to be released: on disk before it is charged.
-
-    `attempt` are random digits that the entry repeats, `key` tells plan, purpose and public inputs.
-    """
+    """A release about to be charged: the digits that its entry repeats, and a key of its inputs."""
 
     head: str
     attempt: str
@@ -360,7 +336,7 @@ class _Marker:
 
 
 class _Unfinished(NamedTuple):
-    """A release in steps that goes on: who paid, how far it was begun, what it had stored."""
+    """A release in steps to resume: its entry, how far it was begun, its stored state."""
 
     marker: _Marker
     entry: Entry
@@ -369,7 +345,7 @@ class _Unfinished(NamedTuple):
 
 
 def _why_lost(entry: Entry, notes: list[int], checkpoint: StepCheckpoint | None) -> str | None:
-    """Return why a release that was paid for cannot go on; None if it can."""
+    """Return why a release that was paid for cannot be resumed; None if it can."""
     if not notes:
         return "was interrupted before the release was stored"
     if entry.noise == NOISE_LEVELS[-1]:
@@ -388,7 +364,7 @@ def _why_lost(entry: Entry, notes: list[int], checkpoint: StepCheckpoint | None)
 
 
 def _about(path: Path) -> Any:
-    """Return what a kept file says of its release."""
+    """Return the metadata of a stored release."""
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             return json.loads(str(arrays["about"]))
@@ -423,7 +399,7 @@ def _damaged(path: Path) -> InvalidArgument:
 
 
 def _fingerprint(inputs: ArrayLike) -> list[Any]:
-    """Return what tells one array of public inputs from another."""
+    """Return shape, type and hash of an array of public inputs."""
     array = np.ascontiguousarray(inputs)
     content = hashlib.sha256(array.tobytes()).hexdigest()
     return [array.dtype.str, list(array.shape), content]

@@ -1,8 +1,7 @@
-"""The ledger: the only door from secret to public.
+"""The ledger: the only way from secret to public (docs/theory/ledger.md).
 
 A plan is priced in the worst case, refused or written to disk, and only then is noise drawn. What
-was spent never goes down, whatever crashes. Why that is enough:
-docs/theory/ledger.md#why-costs-must-be-worst-case.
+was spent never goes down, whatever crashes.
 """
 
 from __future__ import annotations
@@ -79,24 +78,17 @@ class _WentOn(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A ledger at one moment, all of it from one verified read: what a report shows.
+    """A ledger at one moment, from one verified read: what a report shows.
 
     Parameters
     ----------
-    statement : Statement
-        The worst-case statement of all entries.
-    terms : Terms
-        What was fixed when the ledger was created.
-    header : mapping
-        The header as it was written.
-    entries : tuple of Entry
-        Every line, in order.
-    genesis : str
-        Hash of the header.
-    spent : tuple of float
-        Worst-case epsilon after each entry.
-    total : float
-        What all entries cost, in the currency of the ledger's accountant.
+    statement : Statement, the worst-case statement of all entries
+    terms : Terms, fixed when the ledger was created
+    header : mapping, as it was written
+    entries : tuple of Entry, in order
+    genesis : str, hash of the header
+    spent : tuple of float, worst-case epsilon after each entry
+    total : float, of all entries, in the currency of the ledger's accountant
     """
 
     statement: Statement
@@ -109,20 +101,18 @@ class Snapshot:
 
 
 class Ledger:
-    """Who has spent what from one data set: a budget, and a durable record of every release.
+    """Privacy accounting of one data set: a budget, and a durable record of every release.
 
     Parameters
     ----------
     path : path
         The ledger's file. If there is none, it is created, and `budget` is required; if there is
         one, its header decides, and an argument that contradicts it raises `LedgerError`.
-    budget : Budget, optional
-        The most that may ever be spent.
+    budget : Budget, optional, the most that may ever be spent
     unit : str, optional
         Whose privacy: "record" (default), "person", "teacher", "patient, at most 40 records".
         Neighbouring data sets differ by adding or removing one unit.
-    dataset : str, optional
-        What the ledger is about; a statement names it and covers this ledger alone.
+    dataset : str, optional, name of the data in statements, which cover this ledger alone
     accountant : str, optional
         "gaussian" (default; Gaussian mechanisms, adds mu^2 exactly), "rdp" (any mechanism, one
         Renyi order), or "fixed" (default where `plans` is given).
@@ -132,23 +122,13 @@ class Ledger:
         For "fixed": the ledger is opened for exactly these plans, in this order, each once. The
         whole list is priced by the tightest accountant and paid for by its first release.
     reserved_delta : float, optional
-        The part of delta that pays for confidence bounds (`Plan.confidence_delta`); the rest pays
-        for noise. 0 by default.
+        The part of delta that pays for confidence bounds (`Plan.confidence_delta`), fixed at the
+        start: trading delta against mu^2 later is no valid filter and can reach twice delta.
     n_units : int, optional
-        How many units the data set has, if that is public. A delta >= 1/n_units would allow one
-        unit to be published in full and is refused, unless `allow_large_delta` is True.
+        Number of units, if that is public. A delta >= 1/n_units would allow one unit to be
+        published in full and is refused, unless `allow_large_delta` is True.
     allow_large_delta : bool, optional
-        Take delta as it is, whatever the number of units; every statement then warns of it.
-
-    Notes
-    -----
-    The reserve is fixed at the beginning because trading delta against mu^2 later is not a valid
-    filter: an analyst could spend mu^2 after releases with a large privacy loss and delta after the
-    others, and reach up to twice delta.
-
-    References
-    ----------
-    `docs/theory/ledger.md#why-costs-must-be-worst-case`
+        Accept any delta; every statement then warns of it.
 
     Examples
     --------
@@ -200,7 +180,7 @@ class Ledger:
 
     @property
     def path(self) -> str:
-        """Where the ledger is."""
+        """Path of the ledger's file."""
         return str(self._store.path)
 
     @property
@@ -215,7 +195,7 @@ class Ledger:
 
     @property
     def dataset(self) -> str:
-        """What the ledger is about."""
+        """Name of the data."""
         return self._terms.dataset
 
     @property
@@ -232,8 +212,8 @@ class Ledger:
     def sanitise_order(self) -> float:
         """The one order of sanitised statements: the ledger's own, or the best for its budget.
 
-        It follows from the header, because an order chosen after a release, even from public
-        labels, would be the best of several claims, each of which holds only with its own delta.
+        It follows from the header: an order chosen after a release would be the best of several
+        claims, each of which holds only with its own delta.
         """
         return self._terms.order or best_order(self.budget, self.usable_delta)
 
@@ -244,27 +224,27 @@ class Ledger:
 
     @property
     def usable_delta(self) -> float:
-        """The rest of delta: what releases are counted at."""
+        """The rest of delta: at which releases are counted."""
         return self._terms.delta
 
     @property
     def allow_large_delta(self) -> bool:
-        """Whether delta was taken as it is, whatever the number of units."""
+        """Whether any delta was accepted, whatever the number of units."""
         return self._terms.allow_large_delta
 
     @property
     def record_rules(self) -> int:
-        """By which rules its private records are read: 1 before tacit 0.3."""
+        """Version of the rules by which private records are read: 1 before tacit 0.3."""
         return self._terms.record_rules
 
     @property
     def head(self) -> str:
-        """Hash of the last entry: keep it elsewhere, and `verify(head=…)` detects a roll-back."""
+        """Hash of the last entry: store it elsewhere, and `verify(head=…)` detects a roll-back."""
         return self._read_end().head
 
     @property
     def origin(self) -> str:
-        """Hash of the header, which tells this ledger from others as long as it lives."""
+        """Hash of the header, which identifies this ledger."""
         return self._read_end().genesis
 
     def __len__(self) -> int:
@@ -279,13 +259,11 @@ class Ledger:
         Parameters
         ----------
         since : str, optional
-            A head that was read before: only what was appended behind it is read and returned,
-            however long the ledger is. All entries if it is not given.
+            A head that was read before: only what was appended behind it is read and returned.
 
         Returns
         -------
-        tuple of Entry
-            As verified by this very read.
+        tuple of Entry, as verified by this very read
         """
         if since is None:
             return tuple(self._read().entries)
@@ -294,69 +272,55 @@ class Ledger:
         return tuple(self._held(chain, since).behind(since))
 
     def spent(self) -> float:
-        """Return epsilon at the budget's delta for all entries: what the statement prints.
+        """Return worst-case epsilon at the budget's delta for all entries, as in the statement.
+
+        It prices these plans as a list (a fixed list in whole from its first release on). If they
+        were chosen in the light of earlier releases, the guarantee is the budget: a filter bounds
+        the end, not every step before it (docs/theory/ledger.md#what-spent-means).
 
         Returns
         -------
-        float
-            Worst-case epsilon; 0.0 for an empty ledger. A ledger for a fixed list has spent the
-            price of the whole list as soon as its first plan is released.
-
-        Notes
-        -----
-        It is the price of these plans as a list. If they were chosen in the light of earlier
-        releases, the guarantee is the budget: a filter bounds the end, not every step before it.
-
-        References
-        ----------
-        `docs/theory/ledger.md#what-spent-means`
+        float, 0.0 for an empty ledger
         """
         return self._epsilon(self._read_end())
 
     def remaining(self) -> float:
         """Return budget.epsilon - spent(), at least 0.
 
+        Epsilons do not add, so a plan may fit or not whatever this says: use `would_exceed(plan)`.
+
         Returns
         -------
         float
-            Epsilon that is left at the budget's delta.
-
-        Notes
-        -----
-        Epsilons do not add: two plans that would each fit into it alone may fit together, or not.
-        Ask `would_exceed(plan)`.
         """
         return max(0.0, self.budget.epsilon - self.spent())
 
     def price(self, *plans: Plan) -> float:
-        """Return epsilon that these plans cost alone, as this ledger counts it.
+        """Return epsilon that these plans cost alone, as this ledger counts it; nothing is spent.
 
         Parameters
         ----------
-        *plans : Plan
-            Priced together, whatever the ledger has spent.
+        *plans : Plan, priced together, whatever the ledger has spent
 
         Returns
         -------
         float
-            At the delta at which the ledger counts. Nothing is spent by asking.
         """
         costs = (self._accountant.cost(_checked(plan), place) for place, plan in enumerate(plans))
         cost = sum(map(steps_of, costs))
         return float(self._accountant.epsilon(at_least(cost))) if plans else 0.0
 
     def would_exceed(self, *plans: Plan) -> bool:
-        """Tell whether releasing these, one after the other, would raise `BudgetExceeded` now.
+        """Whether releasing these, one after the other, would raise `BudgetExceeded` now.
 
         Parameters
         ----------
-        *plans : Plan
-            In the order in which they would be released.
+        *plans : Plan, in the order in which they would be released
 
         Returns
         -------
         bool
-            Nothing is spent by asking. Another process may spend between the answer and a release.
+            Nothing is spent. Another process may spend between this answer and a release.
         """
         chain = self._read_end()
         before: list[tuple[float, float]] = []
@@ -379,34 +343,27 @@ class Ledger:
     ) -> contextlib.AbstractContextManager[Grant]:
         """Pay for a plan, and lend a `Grant` for the block.
 
+        Entering the block appends the entry durably, or raises `BudgetExceeded` with nothing
+        written; only then is the noise made. An error or a crash inside the block counts as spent.
+
         Parameters
         ----------
-        plan : Plan
-            What is to be released: mechanism and number of queries, which alone decide the price.
-        purpose : str
-            What it is for, in a line; public, as all of the entry.
+        plan : Plan, mechanism and number of queries, which alone decide the price
+        purpose : str, in one line; public, as all of the entry
         noise : SecureNoise or InsecureNoise, optional
-            `SecureNoise()` unless `InsecureNoise` is asked for, which the entry and the statement
-            record.
+            `SecureNoise()` by default; entry and statement record `InsecureNoise`.
         faults : sequence of str
-            Sentences about what no cost covers, as the caller asked for it: the entry keeps them,
-            and every later statement of this ledger warns of them. They may follow from arguments,
-            never from private rows: a ledger is public.
+            Caveats that no cost covers, in the entry and in every later statement. They may follow
+            from arguments, never from private rows: a ledger is public.
         attempt : str, optional
-            64 random hexadecimal digits, by which who asks finds this very entry again.
+            64 random hexadecimal digits by which the caller finds this very entry again.
         noted : NotedSteps, optional
-            For a plan of steps: note them as begun, some at a time, before their noise is drawn, so
-            that `resume` can go on with the others.
+            For a plan of steps: note them as begun before their noise is drawn, so that `resume`
+            can draw the others.
 
         Returns
         -------
-        context manager
-            Gives the `Grant` whose `release(answers)` works once, inside the block.
-
-        Notes
-        -----
-        Entering the block appends the entry durably, or raises `BudgetExceeded` with nothing
-        written; only then is the noise made. An error or a crash inside the block counts as spent.
+        context manager, gives the `Grant` whose `release(answers)` works once, inside the block
         """
         # Whatever can be refused is refused here: once the entry is written, it stays charged.
         _checked(plan)
@@ -445,8 +402,8 @@ class Ledger:
     ) -> Chain:
         """Append the line that `draft` makes of the chain's end, and return that end with it.
 
-        It has all lines behind `since`, where that is given, and knows the entry that the line is
-        `about`; where the `study` may have been charged before, it is the whole chain.
+        It has all lines behind `since` and the entry `about`; the whole chain if `study` may be
+        charged.
         """
         seen = self._seen  # before the append: another thread may append meanwhile
         drafted_from: list[Chain] = []
@@ -484,24 +441,19 @@ class Ledger:
     def resume(self, entry: str, plan: Plan, noted: NotedSteps) -> Iterator[Grant]:
         """Lend a grant for the steps of a paid release that were never begun; it costs nothing.
 
+        What was begun and not stored is skipped; the other steps have fresh samples and noise
+        (docs/theory/ledger.md#steps-that-were-begun).
+
         Parameters
         ----------
         entry : str
             Hash of the entry that paid: a release whose steps were noted as they began.
-        plan : Plan
-            What it paid for.
-        noted : NotedSteps
-            How the further steps are noted.
+        plan : Plan, as it was paid for
+        noted : NotedSteps, how the further steps are noted
 
         Yields
         ------
-        Grant
-            Its `release(answers)` works once, inside the block, with fresh samples and noise, for
-            the steps behind the last note alone. What was begun and not stored is skipped.
-
-        References
-        ----------
-        `docs/theory/ledger.md#steps-that-were-begun`
+        Grant, its `release(answers)` works once, inside the block
         """
         chain, about = self._walk(
             lambda entries: [
@@ -519,7 +471,7 @@ class Ledger:
     ) -> BegunSteps:
         """Return the steps from the first on, the next of them noted durably.
 
-        All notes up to `read_to` are known: behind it, each line is read once, by the next note.
+        Notes up to `read_to` are known: each later line is read once, by the next note.
         """
 
         def note(after: int, upto: int) -> None:
@@ -537,7 +489,7 @@ class Ledger:
         return steps
 
     def _priced(self, plan: Plan, line: Mapping[str, Any]) -> Callable[[Chain], dict[str, Any]]:
-        """Return what makes the next line of a chain, or refuses: it runs under the write lock."""
+        """Return a function that drafts the next line or refuses; it runs under the write lock."""
         said = {
             **line,
             "plan": plan.as_dict(),
@@ -554,32 +506,25 @@ class Ledger:
         return priced
 
     def charge(self, plan: Plan, *, purpose: str, study: str, entrusted: Sequence[str]) -> Entry:
-        """Pay for a plan whose noise others draw: a study to which these data give answers.
+        """Pay for a plan whose noise others draw: a study to which these data contribute answers.
+
+        No noise is granted, and nothing is ever refunded, whatever becomes of the study
+        (docs/theory/federation.md#each-party-keeps-its-own-ledger).
 
         Parameters
         ----------
-        plan : Plan
-            What they are to release.
-        purpose : str
-            What it is for, in a line; public, as all of the entry.
+        plan : Plan, what the study releases
+        purpose : str, in one line; public, as all of the entry
         study : str
-            SHA-256 of the study's document: it is charged once, whoever asks how often.
+            SHA-256 of the study's document: it is charged once, however often this is called.
         entrusted : sequence of str
-            Who is trusted to draw the noise and to keep the answers; the statement presumes it.
+            Who draws the noise and protects the answers; the statement assumes that they do.
 
         Returns
         -------
         Entry
-            Durably written, or the one that was: a study that was charged before costs nothing
-            more. `BudgetExceeded` comes with nothing written.
-
-        Notes
-        -----
-        No noise is granted. It is never refunded, whatever becomes of the study.
-
-        References
-        ----------
-        `docs/theory/federation.md#each-party-keeps-its-own-ledger`
+            Durably written, or the earlier one of a study that was charged before.
+            `BudgetExceeded` comes with nothing written.
 
         Examples
         --------
@@ -628,24 +573,19 @@ class Ledger:
         return entry
 
     def publish(self, sha256: str, *, purpose: str, faults: Sequence[str] = ()) -> Entry:
-        """Note that a file was published, by the hash of its bytes: it costs nothing.
-
-        Whoever receives file and ledger can then tell whether they belong together. Ledgers of
-        every accountant take such entries.
+        """Note that a file was published, by its hash, at no cost: ledger and file can be matched.
 
         Parameters
         ----------
-        sha256 : str
-            SHA-256 of the file, 64 hexadecimal digits.
+        sha256 : str, of the file, 64 hexadecimal digits
         purpose : str
             What was published, in a line: "publish student.tacit".
         faults : sequence of str
-            What is wrong with it, a sentence each: every later statement repeats them as warnings.
+            Caveats, a sentence each: every later statement repeats them as warnings.
 
         Returns
         -------
-        Entry
-            The entry, durably written.
+        Entry, durably written
         """
         purpose, about = one_line("purpose", purpose), {"sha256": checked_hash(sha256=sha256)}
         line: dict[str, Any] = {
@@ -656,19 +596,16 @@ class Ledger:
         return self._continued(lambda _: self._free(kind="publication", **line)).entries[-1]
 
     def note_values(self, entry: str, values: Sequence[float]) -> Entry:
-        """Note what a `Sanitise` released, so that whoever has the ledger derives the statement.
+        """Note what a `Sanitise` released, at no cost: the statement follows from the ledger alone.
 
         Parameters
         ----------
-        entry : str
-            Hash of the entry that paid for it.
-        values : pair of float
-            As they were released; public.
+        entry : str, hash of the entry that paid for it
+        values : pair of float, as they were released; public
 
         Returns
         -------
-        Entry
-            The entry, durably written; it costs nothing.
+        Entry, durably written
         """
         about = {"entry": checked_hash(entry=entry), "values": [float(each) for each in values]}
         line = {"kind": "value", "purpose": f"values of {entry[:12]}", "about": about}
@@ -683,12 +620,9 @@ class Ledger:
         ----------
         files : mapping of str to str
             SHA-256 of each file by its name; of one that shows the head, with zeros for its digits.
-        run : str
-            What tells the run from others on this ledger; "" where it has none beside it.
-        after : str
-            The head of the ledger when the statement among these files was made.
-        faults : sequence of str
-            What the run's statement warns of and no other entry confesses.
+        run : str, id of the run on this ledger; "" where it is the only one
+        after : str, the head of the ledger when the statement among these files was made
+        faults : sequence of str, warnings of the run's statement that no other entry has
 
         Returns
         -------
@@ -721,10 +655,7 @@ class Ledger:
         before: Sequence[tuple[float, float]] = (),
         known: float | None = None,
     ) -> tuple[float, float]:
-        """Return cost and confidence delta of a plan that fits; otherwise `BudgetExceeded`.
-
-        `before` are quotes of plans that are to come first; the cost may be `known`.
-        """
+        """Return cost and confidence delta of a plan that fits, after plans quoted `before`."""
         # Where it is not known how many were paid for, nobody asks; a list that did would refuse.
         place = sys.maxsize if chain.n_paid is None else chain.n_paid + len(before)
         cost = self._accountant.cost(plan, place) if known is None else known
@@ -775,29 +706,26 @@ class Ledger:
         Returns
         -------
         str
-            Hash of the last entry. What does not hold raises `LedgerDamaged` instead.
+            Hash of the last entry. A damaged ledger raises `LedgerDamaged` instead.
         """
         chain, _ = self._walk(lambda _: None, *[] if head is None else [head])
         return chain.head if head is None else self._held(chain, head).head
 
     def collect(self, look: Callable[[Iterator[Entry]], Found], head: str | None = None) -> Found:
-        """Verify everything, and return what a function makes of the entries, one after the other.
+        """Verify everything, and return what a function computes from the entries, one at a time.
 
-        `entries()` holds them all in memory; here none is held that the function does not keep.
+        Unlike `entries()`, it holds no entry in memory.
 
         Parameters
         ----------
         look : callable
-            From an iterator of entries, in order, to whatever is asked of them; called again if
-            another process wrote meanwhile. Where it raises nothing, but the ledger is damaged,
-            `LedgerDamaged` is raised instead of its answer.
-        head : str, optional
-            A head from elsewhere, as for `verify`.
+            From an iterator of entries, in order, to any result; called again if another process
+            wrote meanwhile. In a damaged ledger `LedgerDamaged` is raised instead of its result.
+        head : str, optional, a head from elsewhere, as for `verify`
 
         Returns
         -------
-        object
-            What the function returned.
+        object, what the function returned
 
         Examples
         --------
@@ -826,8 +754,7 @@ class Ledger:
 
         Parameters
         ----------
-        head : str, optional
-            Say what was true when the ledger ended with this entry, instead of now.
+        head : str, optional, describe the ledger as it ended with this entry, instead of now
 
         Returns
         -------
@@ -849,13 +776,11 @@ class Ledger:
 
         Parameters
         ----------
-        look : callable
-            As for `collect`: none of the entries is held in memory that it does not keep.
+        look : callable, as for `collect`
 
         Returns
         -------
-        tuple
-            The statement of all entries, and what the function returned.
+        tuple of Statement and object
         """
 
         def both(entries: Iterator[Entry]) -> tuple[Tally, Found]:
@@ -880,16 +805,11 @@ class Ledger:
         return "".join(f"{text}\n" for text in self._store.texts())
 
     def snapshot(self) -> Snapshot:
-        """Return the ledger as it is now, from one read: nobody's next release is half in it.
+        """Return the ledger as it is now, from one read; it holds all entries, `survey` does not.
 
         Returns
         -------
         Snapshot
-            Statement, entries and running totals that belong together.
-
-        Notes
-        -----
-        It holds all entries; `survey` does not.
         """
         chain, tally = self._read(), Tally()
         for entry in chain.entries:
@@ -907,7 +827,7 @@ class Ledger:
         )
 
     def _statement(self, chain: Chain, tally: Tally) -> Statement:
-        """Say what holds of the entries that were tallied: all of the chain, or its first ones."""
+        """Return the statement of the tallied entries: all of the chain, or its first ones."""
         return Statement(
             kind="worst-case",
             epsilon=self._epsilon(tally),
@@ -929,13 +849,13 @@ class Ledger:
         return self._ours(self._store.read(), seen)
 
     def _walk(self, look: Callable[[Iterator[Entry]], Found], *heads: str) -> tuple[Chain, Found]:
-        """Read and verify everything, of which the chain keeps its end and knows these heads."""
+        """Read and verify everything; the chain has only its end, and knows these heads."""
         seen = self._seen
         chain, found = self._store.walk((seen.hash, *heads), look)
         return self._ours(chain, seen), found
 
     def _read_end(self) -> Chain:
-        """Read what tells the total and the head, whatever the number of entries."""
+        """Read the totals and the head, whatever the number of entries."""
         seen = self._seen
         return self._ours(self._store.read_end(Wanted(seen)), seen)
 
@@ -975,7 +895,7 @@ def _checked(plan: Any) -> Plan:
 
 
 def _noise_level(plan: Plan, noise: Any) -> str:
-    """Return the level that the entry records; refuse noise that is neither of the two."""
+    """Return the level that the entry records; refuse any other noise."""
     level = plan.mechanism.noise_level
     if level not in NOISE_LEVELS[:2]:
         raise InvalidArgument(

@@ -1,4 +1,4 @@
-"""What epsilon and delta allow, in words and numbers for people; nothing is rounded to less."""
+"""Epsilon and delta in words and numbers for people; nothing is rounded to less."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ _ROOM = 1 + 1e-12
 
 
 def epsilon_text(epsilon: float | None) -> str:
-    """Print four digits, never less than the number itself.
+    """Format epsilon with four digits, rounded up: never more privacy than was proved.
 
     Parameters
     ----------
-    epsilon : float, optional
-        At least 0; None counts as 0.
+    epsilon : float, optional, at least 0; None counts as 0
 
     Returns
     -------
     str
-        Rounded up, so that what is printed never claims more privacy than was proved.
 
     Examples
     --------
@@ -36,17 +34,15 @@ def epsilon_text(epsilon: float | None) -> str:
 
 
 def odds_text(epsilon: float) -> str:
-    """Print e^epsilon, never less than it is, and without ever computing a large one.
+    """Format e^epsilon, rounded up to three digits or the whole number, without overflow.
 
     Parameters
     ----------
-    epsilon : float
-        At least 0.
+    epsilon : float >= 0
 
     Returns
     -------
     str
-        Three digits, or the whole number, rounded up.
 
     Examples
     --------
@@ -66,20 +62,8 @@ def odds_text(epsilon: float) -> str:
 
 
 def one_in(delta: float) -> str:
-    """Print a small probability as one in so many, never less than it is.
+    """Format a small probability as "1 in ...", rounded up; a large one as a number.
 
-    Parameters
-    ----------
-    delta : float
-        Above 0 and below 1.
-
-    Returns
-    -------
-    str
-        "1 in 100,000"; the number itself where it is not small.
-
-    Examples
-    --------
     >>> one_in(1e-05), one_in(3e-6), one_in(0.5)
     ('1 in 100,000', '1 in 333,333', '0.5')
     """
@@ -89,24 +73,19 @@ def one_in(delta: float) -> str:
 
 
 def meaning(epsilon: float, delta: float, unit: str) -> str:
-    """Say what (epsilon, delta) allows whoever sees all that was released.
+    """Say what (epsilon, delta) allows whoever sees all that was released, in three sentences.
+
+    Exactly the definition, P(S) <= e^epsilon P'(S) + delta for every outcome S. That the first
+    bound fails only with probability delta would be more than it says.
 
     Parameters
     ----------
     epsilon, delta : float
-        The guarantee.
-    unit : str
-        Whose privacy: "record", "person".
+    unit : str, whose privacy: "record", "person"
 
     Returns
     -------
     str
-        Three sentences.
-
-    Notes
-    -----
-    Exactly what the definition says: P(S) <= e^epsilon P'(S) + delta for every outcome S. That the
-    first bound fails only with probability delta would be more than it says.
 
     Examples
     --------
@@ -125,7 +104,7 @@ delta, 1 in 100,000, to the probability of any outcome.
 
 
 def _at_most(epsilon: float) -> str:
-    """Say how likely, and how unlikely, what was as likely as not can become."""
+    """Describe how far a 50 % prior can move."""
     if epsilon > _CERTAIN:
         return "certain, or impossible, but for less than 1 in 10,000"
     left = 100 / (1 + math.exp(epsilon) * (_ROOM if epsilon else 1.0))

@@ -1,9 +1,7 @@
-"""What is read from a ledger's tables, and how much of it is verified.
+"""Reading a ledger's tables, verified as far as needed.
 
-A statement reads everything. A price reads the lines from the remembered head on, whose own totals
-count all before it; a process that needs more than totals (how many entries were paid for, whether
-others began steps) reads on from a line that it verified itself. Each line is then read once by
-whoever must know it, however many there are. What is found when:
+A statement reads everything. A price reads the lines from the remembered head on, whose totals
+count all before it; other needs (paid entries, begun steps) read from a line verified before.
 docs/theory/ledger.md#what-is-checked-when.
 """
 
@@ -26,10 +24,7 @@ _CHARGED = f"SELECT 1 FROM entries WHERE kind = 'charge' AND {STUDY} = ?"
 
 
 class Seen(NamedTuple):
-    """A line that this process has verified: its number, its hash, how many were paid for up to it.
-
-    The count is None where the lines before it were not read.
-    """
+    """A line that this process verified: number, hash, and paid entries up to it, if known."""
 
     sequence: int
     hash: str
@@ -37,11 +32,7 @@ class Seen(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What the end of a chain must tell beside its totals.
-
-    `seen` must be in it; `since` asks for all lines behind one that was verified before, and `also`
-    for the kinds of entries that may stand before them.
-    """
+    """What the end of a chain must have: `seen`, all lines behind `since`, kinds of `also`."""
 
     seen: Seen | None = None
     since: Seen | None = None
@@ -53,7 +44,7 @@ TOTALS = Wanted()
 
 
 def load(database: sqlite3.Connection, remembered: Remembered | None) -> Chain:
-    """Read and verify everything, pages included, and that what is remembered is in it."""
+    """Read and verify everything, pages included, and that it holds the remembered end."""
     checked_version(database)
     _check_pages(database)
     chain = Chain.verified(_header(database), _rows(database, _ALL))
@@ -67,9 +58,9 @@ def walk(
     wanted: Iterable[str],
     collect: Callable[[Iterator[Entry]], Found],
 ) -> tuple[Chain, Found]:
-    """Verify everything as `load` does, one entry in memory at a time, which `collect` looks at.
+    """Verify everything as `load` does, one entry in memory at a time, which `collect` reads.
 
-    The chain that is returned has its last entry alone, and knows the `wanted` hashes it holds.
+    The returned chain has its last entry alone, and knows the `wanted` hashes it holds.
     """
     checked_version(database)
     _check_pages(database)
@@ -96,11 +87,10 @@ def _one_by_one(
 def load_end(
     database: sqlite3.Connection, remembered: Remembered | None, wanted: Wanted = TOTALS
 ) -> Chain:
-    """Verify what stands behind the remembered entry, whose own line states the totals up to it.
+    """Verify what stands behind the remembered entry, whose own line has the totals up to it.
 
-    Where that would not tell enough, it goes back to what is `wanted`: a fixed list counts its
-    entries, and so does a ledger whose entries cost nothing yet. Everything is read where neither
-    is there. Whoever asks has looked at the schema's version.
+    Where that is too little, read from what is `wanted` (a fixed list counts its entries, as does a
+    ledger without paid entries yet), or everything. The caller has checked the schema's version.
     """
     chain = None if remembered is None else _from_remembered(database, remembered)
     if chain is not None and wanted.since is not None:
@@ -135,7 +125,7 @@ def _from_remembered(database: sqlite3.Connection, remembered: Remembered) -> Ch
 
 
 def _from_seen(database: sqlite3.Connection, chain: Chain, seen: Seen | None) -> Chain | None:
-    """Begin at a line that was seen before; None if it is none, or not there any more."""
+    """Begin at a line that was seen before; None if it is not there any more."""
     rows = [] if seen is None else _at(database, seen.sequence)
     if seen is None or not rows or rows[0]["hash"] != seen.hash:
         return None  # whoever reads everything says what is wrong
@@ -147,7 +137,7 @@ def _at(database: sqlite3.Connection, sequence: int) -> list[dict[str, Any]]:
 
 
 def _subjects(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the entries that notes are about: they may stand before these rows."""
+    """Return the entries that notes refer to: they may stand before these rows."""
     notes = (read_json(row["payload"]) for row in rows if row.get("kind") in ABOUT_AN_ENTRY)
     subjects = (note["about"].get("entry") for note in notes if isinstance(note.get("about"), dict))
     return [subject for subject in subjects if isinstance(subject, str)]
@@ -188,10 +178,9 @@ def load_since(
 
 
 def may_be_charged(database: sqlite3.Connection, study: str) -> bool:
-    """Tell whether an entry says that it charged for a study; only who reads all of them knows.
+    """Whether an index lists an entry that charged for a study; only reading all entries is sure.
 
-    No means that it was not, or that somebody hid it, and then it is paid for twice: asking an
-    index that nobody verified can make a total larger, never smaller.
+    The index is unverified; a wrong "no" means that the study is paid for twice, never less.
     """
     try:
         database.execute(INDEX_CHARGES)
@@ -219,7 +208,7 @@ def texts(database: sqlite3.Connection, remembered: Remembered | None) -> list[s
 def _rows(
     database: sqlite3.Connection, query: str, *asked: str | int, needed: set[str] = _ENTRY
 ) -> sqlite3.Cursor:
-    """Ask for rows, which must have these columns: damage may change the names as well."""
+    """Query rows, which must have these columns: damage may change the names as well."""
     try:
         rows = database.execute(query, asked)
         if needed <= {column[0] for column in rows.description}:

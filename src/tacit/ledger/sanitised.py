@@ -6,9 +6,8 @@ For every pair of neighbours D, D' and every event S of the published transcript
     eps_hat = upper bound of the sanitised cost + worst-case RDP of every other entry
               + log1p(-1/a) - (log(delta - reserved) + log a)/(a - 1),
 
-at one order a fixed without the data; the confidence deltas are part of the reserved delta. It is
-not a fixed worst case, which therefore stands beside it at the same delta.
-Proof: docs/theory/smooth-sensitivity.md#the-ex-post-statement.
+at one order a fixed without the data; confidence deltas are part of the reserved delta. It is no
+worst case, which stands beside it. Proof: docs/theory/smooth-sensitivity.md#the-ex-post-statement.
 """
 
 from __future__ import annotations
@@ -35,6 +34,10 @@ SANITISABLE: dict[str, type[GNMax] | type[ConfidentGNMax]] = {
 def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statement:
     """Note sanitised costs in the ledger, and return the statement that all of them support.
 
+    A covered entry counts with at most its cost if every query is checked and as many as possible
+    are answered; the others with their worst case. Unit: the ledger's. Formula and proof:
+    docs/theory/smooth-sensitivity.md#the-ex-post-statement.
+
     Parameters
     ----------
     ledger : Ledger
@@ -48,19 +51,6 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
     Statement
         Of kind "sanitised", at the budget's delta, with the worst case beside it; `sanitised_at`
         derives it again from the ledger alone.
-
-    Notes
-    -----
-    For every pair of neighbours D, D' and every event S of the published transcript y,
-
-        Pr[M(D) in S] <= integral over S of e^(eps_hat(y)) dM(D')(y) + delta.
-
-    A covered entry counts with at most what it costs if every query is checked and as many as
-    possible are answered. The others count with their worst case. Unit: the ledger's.
-
-    References
-    ----------
-    `docs/theory/smooth-sensitivity.md#the-ex-post-statement`
     """
     all_entries = ledger.entries()
     entries = {entry.hash: entry for entry in all_entries}
@@ -80,20 +70,7 @@ def sanitised_statement(ledger: Ledger, releases: Sequence[Release]) -> Statemen
 
 
 def sanitised_at(ledger: Ledger, head: str | None = None) -> Statement:
-    """Return the statement that follows from the sanitised costs that a ledger has noted.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        With accountant "gaussian" or "rdp".
-    head : str, optional
-        Say what was true when the ledger ended with this entry, instead of now.
-
-    Returns
-    -------
-    Statement
-        Of kind "sanitised"; a ledger that had noted none is refused.
-    """
+    """Return the statement of the sanitised costs that a ledger has noted, up to `head`."""
     _refuse_list(ledger)
     worst = ledger.statement() if head is None else ledger.statement(head=head)
     # Another process may append meanwhile: count the entries that the statement names, no others.
@@ -193,8 +170,7 @@ def _can_cover(price: Entry, paid: Entry) -> bool:
 def _most(price: Entry, order: float) -> float:
     """Return order mu^2/2, which the realised cost never exceeds, whichever queries were answered.
 
-    Not the entry's own cost: that may be the per-query composite, an average over
-    outcomes. The realised cost where it is less and the composite elsewhere is no valid cost.
+    Not the entry's own cost, which may be the per-query composite, an average over outcomes.
     """
     plan = price.plan
     mechanism = SANITISABLE[plan["mechanism"]](**plan["parameters"])

@@ -1,9 +1,8 @@
-"""What a ledger's file may hold beside its lines: tables, indexes and triggers, by their text.
+"""The SQLite schema of a ledger's file: tables, indexes and triggers, by their text.
 
 A trigger that swallows an insert, a unique index or a view in place of a table would let a release
 out unpaid. So every read and every append refuses a file whose schema is not tacit's own, word for
-word. ALTER TABLE writes a new column where `CREATE TABLE` has it: a file that was brought forward
-from an older schema reads as a new one.
+word; a file migrated from an older schema reads as a new one.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ _OBJECTS = (
 
 
 def pragma(database: sqlite3.Connection, name: str) -> Any:
-    """Return what the database says of itself."""
+    """Return a pragma of the database."""
     return database.execute(f"PRAGMA {name}").fetchone()[name]
 
 
@@ -115,7 +114,7 @@ def _version(database: sqlite3.Connection) -> int:
 
 @functools.cache
 def _ours(version: int) -> dict[str, tuple[str, str, str | None]]:
-    """Return what a file of this version holds, by name."""
+    """Return the schema of this version, by name."""
     steps = [step for old, each in MIGRATIONS.items() if old >= version for step in each]
     ours: dict[str, tuple[str, str, str | None]] = {
         "sqlite_autoindex_entries_1": ("index", "entries", None),
@@ -132,12 +131,12 @@ def _ours(version: int) -> dict[str, tuple[str, str, str | None]]:
 
 @functools.lru_cache(maxsize=32)
 def _words(text: str) -> str:
-    """Return a text with one space between words, and none beside brackets and commas."""
+    """Normalise white space: one between words, none beside brackets and commas."""
     return re.sub(r" ?([(),]) ?", r"\1", " ".join(text.split()))
 
 
 def _written_by_schema_1(database: sqlite3.Connection) -> bool:
-    """Tell whether the hashed header says so: such a file never had the triggers that guard it."""
+    """Whether the hashed header is of schema 1: such a file never had the triggers."""
     row = database.execute("SELECT payload FROM header").fetchone()
     try:
         return bool(json.loads(row["payload"])["schema"] == 1)

@@ -1,9 +1,8 @@
-"""Statements: what may be said about a release, in words to sign and in JSON for machines.
+"""Statements: what may be claimed about a release, in words to sign and in JSON for machines.
 
-Three kinds, never confused: worst-case (data-independent, known before the run), sanitised (ex
-post, itself a private release, docs/theory/smooth-sensitivity.md#the-ex-post-statement, with
-the worst case beside it), and
-secret (the data owner's own analysis), which refuses to be written where others could read it.
+Three kinds: worst-case (data-independent, known before the run), sanitised (ex post, itself a
+private release, docs/theory/smooth-sensitivity.md#the-ex-post-statement, with the worst case
+beside it), and secret (the data owner's own analysis), which refuses to be written to a file.
 """
 
 from __future__ import annotations
@@ -44,37 +43,27 @@ class Statement:
     kind : str
         "worst-case" (holds whatever the data are), "sanitised" (ex post, itself a release) or
         "secret" (for the data owner alone; it refuses to be written).
-    epsilon : float
-        At least 0. From 10 on, a warning says what it allows.
-    delta : float
-        Above 0 and below 1.
-    unit : str
-        Whose privacy: "record", "person".
+    epsilon : float >= 0; from 10 on, a warning says what it allows
+    delta : float in (0, 1)
+    unit : str, whose privacy: "record", "person"
     accountant : str
         Which bound gave epsilon: "gaussian", "rdp", "pld", or a description.
-    noise : str
-        The weakest that was used: "exact", "csprng" or "insecure-seeded".
-    dataset : str
-        What the data are called, or "".
+    noise : str, the weakest that was used: "exact", "csprng" or "insecure-seeded"
+    dataset : str, name of the data, or ""
     adjacency : str
         Which data sets are neighbours; by default those that differ by one unit more or less.
     covers : str
-        What the number is about: everything that was released, and what is computed from it.
-    entries : int
-        How many lines the ledger had.
+        Scope: everything that was released, and what is computed from it.
+    entries : int, lines of the ledger
     head : str, optional
         Hash of the ledger's last line. The file of a run leaves it out: the run's seal, which lists
         the hash of that file, is its head.
-    budget : Budget, optional
-        The ledger's limit, which holds however plans were chosen.
+    budget : Budget, optional, the ledger's limit, which holds however plans were chosen
     worst_case_epsilon : float, optional
         Beside a sanitised epsilon, at the same delta; for no other kind.
-    assumes : tuple of str
-        What must hold outside of tacit's sight for the number to be right.
-    warnings : tuple of str
-        What the reader has to know besides.
-    library : str
-        The version of tacit that computed it.
+    assumes : tuple of str, what must hold beyond tacit's control for the number to be right
+    warnings : tuple of str, what the reader has to know besides
+    library : str, the version of tacit that computed it
 
     Examples
     --------
@@ -118,7 +107,7 @@ class Statement:
             )
 
     def _check_words(self) -> None:
-        """Refuse what is no text where text is expected: a file may hold anything."""
+        """Refuse other types where text is expected: a file may hold anything."""
         for name in ("unit", "accountant", "dataset", "adjacency", "covers", "library"):
             word(**{name: getattr(self, name)})
         for name in ("assumes", "warnings"):
@@ -131,7 +120,7 @@ class Statement:
             non_negative(worst_case_epsilon=self.worst_case_epsilon)
 
     def _all_warnings(self) -> tuple[str, ...]:
-        """Return the warnings, and what a large epsilon allows: nobody can leave that out."""
+        """Return the warnings, always with what a large epsilon allows."""
         stated = [self.epsilon, self.worst_case_epsilon or 0.0]
         little = [protects_little(each, self.unit) for each in stated if each >= PROTECTS_LITTLE]
         return tuple(dict.fromkeys([*self.warnings, *little]))
@@ -179,10 +168,10 @@ class Statement:
         )
 
     def _budget_sentence(self) -> str:
-        """Say what holds if plans were chosen in the light of earlier releases.
+        """Describe the guarantee if plans were chosen in the light of earlier releases.
 
-        A running epsilon is the price of the plans as a list; only the filter's own limit is a
-        guarantee for plans that react to releases (docs/theory/ledger.md#what-spent-means).
+        Only the filter's own limit is one; a running epsilon is the price of the plans as a list
+        (docs/theory/ledger.md#what-spent-means).
         """
         if self.budget is None:
             return ""
@@ -212,7 +201,6 @@ class Statement:
         Returns
         -------
         dict
-            Everything that the statement says, with the name of the format.
         """
         if self.kind == "secret":
             raise SecretDisclosure(
@@ -231,27 +219,24 @@ class Statement:
         Returns
         -------
         str
-            As `STATEMENT_SCHEMA` describes; `from_json` reads it.
         """
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
 
     def write(self, path: PathLike) -> None:
-        """Write the JSON to a file, in one step; a secret statement refuses.
+        """Write the JSON to a file, atomically; a secret statement refuses.
 
         Parameters
         ----------
-        path : path
-            Where it goes; a file there is replaced.
+        path : path, replaced if it exists
         """
         write_atomically(path, self.to_file())
 
     def to_file(self) -> bytes:
-        """Return what `write` puts into a file; a secret statement refuses.
+        """Return the content that `write` gives a file; a secret statement refuses.
 
         Returns
         -------
-        bytes
-            The JSON in UTF-8, with a line feed at the end.
+        bytes, the JSON in UTF-8, with a line feed at the end
         """
         return (self.to_json() + "\n").encode("utf-8")
 
@@ -267,7 +252,6 @@ class Statement:
         Returns
         -------
         Statement
-            Equal to the one that was written.
         """
         try:
             plain = json.loads(text)

@@ -1,4 +1,4 @@
-"""Checkpoints of a release that is made in steps: weights, optimiser state, how far it has come.
+"""Checkpoints of a release that is made in steps: weights, optimiser state, position.
 
 What is stored was computed from noisy sums alone, each of which is a release in the accountant's
 sense: it is public, whatever comes of the run (docs/theory/ledger.md#steps-that-were-begun).
@@ -22,17 +22,7 @@ from tacit.mechanisms import ResumableSteps
 
 @dataclass(frozen=True, slots=True)
 class StepCheckpoint:
-    """What a run of steps had learned when it stored this.
-
-    Parameters
-    ----------
-    entry : str
-        Hash of the entry that paid.
-    position : int
-        How many steps were behind, skipped ones included.
-    state : mapping
-        What the run goes on from; empty before anything was stored.
-    """
+    """State of a run of steps: the entry that paid, steps behind it (skipped ones too), `state`."""
 
     entry: str
     position: int
@@ -40,7 +30,7 @@ class StepCheckpoint:
 
     @property
     def learned(self) -> int:
-        """From how many noisy sums it was learned."""
+        """Number of noisy sums that it was learned from."""
         return int(self.state["learned"]) if self.state else 0
 
     @classmethod
@@ -68,7 +58,7 @@ def _damaged(path: Path) -> InvalidArgument:
 def storing(
     path: Path, training: ResumableSteps, entry: Callable[[], str]
 ) -> Callable[[int], None]:
-    """Return what stores a run's state, durably and in one step, whenever it is called."""
+    """Return a function that stores a run's state, durably and atomically."""
 
     def store(position: int) -> None:
         about = {"entry": entry(), "position": position}
@@ -82,7 +72,7 @@ def storing(
 def take_up(
     training: ResumableSteps, checkpoint: StepCheckpoint | None, position: int, path: Path
 ) -> None:
-    """Let a run go on from what was stored, behind all steps that were begun."""
+    """Resume a run from its stored state, behind all steps that were begun."""
     try:
         training.go_on({} if checkpoint is None else checkpoint.state, position)
     except (KeyError, TypeError, ValueError):  # another shape than this network has
@@ -90,11 +80,7 @@ def take_up(
 
 
 def is_old(checkpoint: StepCheckpoint | None, entry: str, notes: Sequence[int]) -> bool:
-    """Tell whether a checkpoint is older than the last note allows: then it was rolled back.
-
-    It is stored before each note but the first, so that it lies at the note before the last one or
-    behind it; a run that never came to its second note may have stored nothing.
-    """
+    """Whether a checkpoint lies before the last note but one, so that it was rolled back."""
     before_last = notes[-2] if len(notes) > 1 else 0
     if checkpoint is None:
         return before_last > 0

@@ -1,15 +1,10 @@
-"""Where a ledger lives: one SQLite file, append-only, one writer at a time across processes.
+"""Storage of a ledger: one SQLite file, append-only, one writer at a time across processes.
 
-A writer waits for its turn, takes the write lock (BEGIN IMMEDIATE), verifies under it the lines
-behind the head that is remembered outside the database, or all of them where none is, and commits
-with full synchronisation to a write-ahead log: after `append` returns, the entry survives a crash.
-Readers never write; all that they may remove is a temporary name that a killed creation left. No
-other code may open the file: closing any descriptor of it in this process would drop SQLite's
-locks.
-
-Connections are closed after each operation, so that the file alone is the whole ledger and can be
-copied; only a burst of appends keeps its connection for a moment, and reads the end of the chain
-through it, too (`tacit.ledger.connections`). `verify` and statements open the file anew.
+A writer takes its turn and the write lock (BEGIN IMMEDIATE), verifies under it the lines behind the
+remembered head, or all of them, and commits with full synchronisation to a write-ahead log: after
+`append` returns, the entry survives a crash. Readers never write, but for removing a temporary name
+that a killed creation left. No other code may open the file: closing any descriptor of it in this
+process would drop SQLite's locks. Bursts: `tacit.ledger.connections`.
 """
 
 from __future__ import annotations
@@ -60,7 +55,7 @@ class Store:
         self._connections = Connections(self.path)
 
     def exists(self) -> bool:
-        """Tell whether there is something at the path, ledger or not."""
+        """Whether there is something at the path, ledger or not."""
         return os.path.lexists(self.path)
 
     def create(self, header: Mapping[str, Any]) -> None:
@@ -90,7 +85,7 @@ class Store:
     def walk(
         self, wanted: Iterable[str], collect: Callable[[Iterator[Entry]], Read]
     ) -> tuple[Chain, Read]:
-        """Read and verify as much, with one entry in memory at a time, which `collect` looks at."""
+        """Read and verify everything, one entry in memory at a time, which `collect` reads."""
         remembered = self._head.read()
         return self._at_rest_or_locked(lambda base: reading.walk(base, remembered, wanted, collect))
 
@@ -122,11 +117,7 @@ class Store:
         return self._at_rest_or_locked(lambda base: reading.texts(base, remembered))
 
     def _at_rest_or_locked(self, read: Callable[[sqlite3.Connection], Read]) -> Read:
-        """Read from the file alone if no log waits to be merged, otherwise under locks.
-
-        A database whose log is merged is read as an immutable file, which leaves no trace and works
-        in a read-only directory. Should a writer come in between, it is read again under locks.
-        """
+        """Read the file as immutable, without a trace, if no log waits to be merged."""
         problem: LedgerError | None = None
         if self._is_at_rest():
             before = _stamp(self.path)
@@ -155,8 +146,8 @@ class Store:
     ) -> Entry:
         """Append the line that `draft` makes of the verified end of the chain; durable on return.
 
-        It is given as much as is `wanted`, and all entries where one may have charged for the
-        `study`. Whatever it raises is raised here, and nothing is written.
+        `draft` gets as much as is `wanted`, and all entries where one may have charged for the
+        `study`. What it raises is raised here, with nothing written.
         """
         with self._head.turn(self._mode()) as turn, self._writing(turn.waited) as database:
             # Locked before the chain is read: nobody may append between a price and its entry.
@@ -228,12 +219,10 @@ class Store:
         return database
 
     def _refuse_wrong_file(self) -> None:
-        """Refuse a directory, and a file with two names, each with its own log and lock.
+        """Refuse a directory, and a file with two names: each has its own log and lock.
 
-        What is spent through one name would not be seen through the other.
-
-        A file that is being created has a temporary name for a moment; if its process was killed
-        just then, that name is removed here.
+        What is spent through one name would not be seen through the other. The temporary name of a
+        killed creation is removed.
         """
         status = _status(self.path)
         if status is not None and stat.S_ISDIR(status.st_mode):
@@ -260,7 +249,7 @@ class Store:
             ) from None
 
     def _is_at_rest(self) -> bool:
-        """Tell whether no log waits to be merged: then the file alone is the whole ledger."""
+        """Whether no log waits to be merged: then the file alone is the whole ledger."""
         logs = (_status(f"{self.path}{end}") for end in ("-wal", "-journal"))
         return all(log is None or log.st_size == 0 for log in logs)
 
@@ -273,7 +262,7 @@ def _status(path: Path | str) -> os.stat_result | None:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """Return enough of a file's status to notice that somebody wrote to it."""
+    """Return enough of a file's status to notice a write."""
     status = _status(path)
     return () if status is None else (status.st_ino, status.st_size, status.st_mtime_ns)
 
@@ -301,7 +290,7 @@ def _build(path: Path, text: str, header: Mapping[str, Any]) -> None:
 
 
 def _migrate(database: sqlite3.Connection) -> None:
-    """Bring an older file to this schema, inside the transaction that goes on to append."""
+    """Migrate an older file to this schema, inside the transaction of the append."""
     version = checked_version(database)
     while version < SCHEMA_VERSION:
         for step in MIGRATIONS[version]:

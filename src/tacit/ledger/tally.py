@@ -1,7 +1,4 @@
-"""What a statement says of a ledger's entries, summed up one entry at a time.
-
-Nothing is kept but sums and sentences, each once: a ledger may have millions of entries.
-"""
+"""Sums over a ledger's entries for a statement, one entry at a time, so in constant memory."""
 
 from __future__ import annotations
 
@@ -15,11 +12,7 @@ from tacit.mechanisms import assumptions
 
 @dataclass(slots=True)
 class Tally:
-    """Sums over the first so many entries of a verified chain.
-
-    `weakest` is the place in NOISE_LEVELS of the weakest noise that was paid for. Sentences are
-    keys, in the order in which they came up.
-    """
+    """Sums over a chain's first entries; `weakest` indexes NOISE_LEVELS, sentences are keys."""
 
     length: int = 0
     head: str | None = None
@@ -33,7 +26,7 @@ class Tally:
     faults: dict[str, None] = field(default_factory=dict)
 
     def over(self, entries: Iterable[Entry]) -> Iterator[Entry]:
-        """Add entries as they go by."""
+        """Add entries as they are iterated."""
         for entry in entries:
             self.add(entry)
             yield entry
@@ -55,7 +48,7 @@ class Tally:
 
 
 def _level(entry: Entry) -> str:
-    """Return the noise of a paid entry; of a charge, what its mechanism draws where it is drawn."""
+    """Return the noise of a paid entry; of a charge, what its mechanism draws elsewhere."""
     name = entry.plan["mechanism"]
     if entry.kind != "charge":
         return entry.noise

@@ -1,18 +1,13 @@
-"""The terms of a ledger: everything that is fixed when it is created, and written in its header.
+"""The terms of a ledger, fixed when it is created and written in its header.
 
-Budget, unit, data set and accountant decide what every later entry means, so they never change; the
-header on disk decides, and an argument that says otherwise is an error rather than a new term.
-
-An accountant says how much of the budget is spent. It adds costs that are functions of the plan
-alone, the worst case over all data, and the ledger refuses before the release that would exceed its
-capacity. Stopping on a cost that depends on the data would itself disclose the data. Each counts
-in one currency in which costs add even when every plan is chosen in the light of earlier releases:
+An accountant adds costs that are functions of the plan alone, the worst case over all data, and the
+ledger refuses before the release that would exceed its capacity: stopping on a cost that depends on
+the data would disclose the data. Each counts in a currency that adds even if every plan is chosen
+in the light of earlier releases (proofs: docs/theory/ledger.md):
 
     gaussian   mu^2, exactly                  (Smith and Thakurta 2022)
     rdp        RDP at ONE order fixed before  (Feldman and Zrnic 2021; Lecuyer 2021)
     fixed      one list of plans, priced as a whole before it begins; nothing is chosen later
-
-Proofs: docs/theory/ledger.md.
 """
 
 from __future__ import annotations
@@ -56,16 +51,13 @@ from tacit.privacy import (
 class Budget:
     """The most that a ledger may ever spend: (epsilon, delta)-differential privacy.
 
+    Unit: that of the ledger, under "add or remove one unit".
+
     Parameters
     ----------
-    epsilon : float
-        Above 0: the odds of any guess about one unit change by at most the factor e^epsilon.
-    delta : float
-        Above 0 and below 1: the probability with which that may fail.
-
-    Notes
-    -----
-    Unit: that of the ledger, under "add or remove one unit".
+    epsilon : float > 0
+        The odds of any guess about one unit change by at most the factor e^epsilon.
+    delta : float in (0, 1), the probability with which that may fail
 
     Examples
     --------
@@ -84,17 +76,14 @@ class Budget:
 class GaussianAccountant:
     """Adds mu^2: capacity mu(epsilon, delta)^2, Gaussian mechanisms only.
 
+    mu^2 adds even if plans depend on earlier releases: Smith and Thakurta 2022,
+    docs/theory/ledger.md.
+
     Parameters
     ----------
-    delta : float
-        At which epsilon is told: the budget's, less what is reserved for confidence bounds.
+    delta : float, the budget's, less what is reserved for confidence bounds
     capacity : float
         The largest sum of mu^2 that the budget buys at that delta; `within` computes it.
-
-    References
-    ----------
-    Smith and Thakurta (2022), and `docs/theory/ledger.md`: why mu^2 adds even when every plan is
-    chosen in the light of earlier releases.
     """
 
     bound: ClassVar[str] = "gaussian"
@@ -108,32 +97,25 @@ class GaussianAccountant:
         Parameters
         ----------
         budget : Budget
-            Its epsilon is the limit.
-        delta : float
-            The part of the budget's delta that pays for noise.
+        delta : float, the part of the budget's delta that pays for noise
 
         Returns
         -------
         GaussianAccountant
-            With capacity mu(epsilon, delta)^2.
         """
         return cls(delta, gaussian_mu(budget.epsilon, delta) ** 2)
 
     def cost(self, plan: Plan, position: int) -> float:
-        """Return mu^2 of the plan.
+        """Return mu^2 of the plan: worst case over all data.
 
         Parameters
         ----------
-        plan : Plan
-            What is to be released; a plan that has no mu, of a mechanism that is not Gaussian, is
-            refused.
-        position : int
-            How many entries were paid for before it; it changes nothing here.
+        plan : Plan, refused if its mechanism is not Gaussian
+        position : int, number of entries paid for before it; ignored here
 
         Returns
         -------
         float
-            Worst case over all data, at least 0: a function of the plan alone.
         """
         mu_squared = plan.mu_squared()
         if mu_squared is None:
@@ -148,13 +130,11 @@ class GaussianAccountant:
 
         Parameters
         ----------
-        total : float or array
-            Sums of mu^2.
+        total : float or array, sums of mu^2
 
         Returns
         -------
         float or array
-            Epsilon at the accountant's delta, for each.
         """
         return gaussian_epsilon(self.delta, np.sqrt(total))
 
@@ -163,19 +143,15 @@ class GaussianAccountant:
 class RdpAccountant:
     """Adds RDP at one order: capacity epsilon - conversion(order, delta), any mechanism.
 
+    RDP adds at ONE order fixed before, even if plans depend on earlier releases: Feldman and Zrnic
+    2021, Lecuyer 2021, docs/theory/ledger.md.
+
     Parameters
     ----------
-    delta : float
-        At which epsilon is told: the budget's, less what is reserved for confidence bounds.
+    delta : float, the budget's, less what is reserved for confidence bounds
     capacity : float
         The largest sum of RDP at the order that the budget buys; `within` computes it.
-    order : float
-        The Renyi order, above 1, fixed before the first release.
-
-    References
-    ----------
-    Feldman and Zrnic (2021), Lecuyer (2021), and `docs/theory/ledger.md`: why RDP adds at ONE order
-    fixed before, even when every plan is chosen in the light of earlier releases.
+    order : float > 1, fixed before the first release
     """
 
     bound: ClassVar[str] = "rdp"
@@ -190,16 +166,12 @@ class RdpAccountant:
         Parameters
         ----------
         budget : Budget
-            Its epsilon is the limit.
-        delta : float
-            The part of the budget's delta that pays for noise.
-        order : float
-            The Renyi order, above 1.
+        delta : float, the part of the budget's delta that pays for noise
+        order : float > 1
 
         Returns
         -------
         RdpAccountant
-            With capacity epsilon - conversion(order, delta), which is above 0.
         """
         capacity = budget.epsilon - conversion(order, delta)
         if capacity <= 0:
@@ -210,20 +182,16 @@ class RdpAccountant:
         return cls(delta, capacity, order)
 
     def cost(self, plan: Plan, position: int) -> float:
-        """Return the RDP of the plan at the ledger's order.
+        """Return the RDP of the plan at the ledger's order: worst case over all data.
 
         Parameters
         ----------
-        plan : Plan
-            What is to be released; one whose cost is infinite at this order raises
-            `BudgetExceeded`.
-        position : int
-            How many entries were paid for before it; it changes nothing here.
+        plan : Plan, `BudgetExceeded` if its cost is infinite at this order
+        position : int, number of entries paid for before it; ignored here
 
         Returns
         -------
         float
-            Worst case over all data: a function of the plan alone.
         """
         cost = float(plan.cost([self.order]).total().values[0])
         if not math.isfinite(cost):
@@ -234,17 +202,15 @@ class RdpAccountant:
         return cost
 
     def epsilon(self, total: Any) -> Any:
-        """Return epsilon by the improved conversion at the ledger's order.
+        """Return epsilon by the improved conversion at the ledger's order, at least 0.
 
         Parameters
         ----------
-        total : float or array
-            Sums of RDP at that order.
+        total : float or array, sums of RDP at that order
 
         Returns
         -------
         float or array
-            Epsilon at the accountant's delta, for each; at least 0.
         """
         return np.maximum(0.0, np.add(total, conversion(self.order, self.delta)))
 
@@ -257,21 +223,16 @@ def conversion(order: float, delta: float) -> float:
 def best_order(budget: Budget, delta: float) -> float:
     """Return the order at which the budget buys most Gaussian noise: the largest capacity/order.
 
+    A Gaussian costs order mu^2/2, so this order admits the largest mu.
+
     Parameters
     ----------
-    budget : Budget
-        Its epsilon is the limit; one that buys nothing at any order is refused.
-    delta : float
-        The part of the budget's delta that pays for noise.
+    budget : Budget, refused if it buys nothing at any order
+    delta : float, the part of the budget's delta that pays for noise
 
     Returns
     -------
-    float
-        One of `tacit.privacy.DEFAULT_ORDERS`.
-
-    Notes
-    -----
-    A Gaussian costs order mu^2/2, so this order admits the largest mu that RDP at one order can.
+    float, one of `tacit.privacy.DEFAULT_ORDERS`
 
     Examples
     --------
@@ -367,7 +328,7 @@ _CHECKS: Mapping[str, Callable[..., Any]] = {
 
 
 def requested(**asked: Any) -> dict[str, Any]:
-    """Return the terms that the caller of `Ledger(...)` asked for: those that are not None."""
+    """Return the terms given to `Ledger(...)`: those that are not None."""
     given = {name: value for name, value in asked.items() if value is not None}
     for name, value in given.items():
         _CHECKS[name](**{name: value})
@@ -393,7 +354,7 @@ class Terms:
 
     @property
     def delta(self) -> float:
-        """What is left of the budget's delta once the reserve is set aside."""
+        """The budget's delta less the reserve."""
         return self.budget.delta - self.reserved_delta
 
     @property
@@ -414,10 +375,7 @@ class Terms:
         raise LedgerDamaged("The header of the ledger names no usable accountant; restore it.")
 
     def priced_by(self) -> dict[str, str]:
-        """Return who prices an entry: the accountant, tacit's version, foreign libraries'.
-
-        A fixed list was priced when its ledger was created, perhaps by other versions than today's.
-        """
+        """Return the accountant and the versions of tacit and of libraries that price an entry."""
         return dict(self.list_priced_by or _pricing(self.accountant))
 
     def as_header(self) -> dict[str, Any]:
@@ -439,11 +397,7 @@ class Terms:
 
     @classmethod
     def from_header(cls, header: Mapping[str, Any]) -> Terms:
-        """Read the terms; a header of schema 1 has no reserve, so it is 0.
-
-        Headers of schemas 1 and 2 name the bound that priced a list, and tacit's version only;
-        those before 0.3 say nothing of how records were read.
-        """
+        """Read the terms; older headers lack the reserve, versions, or the rules of records."""
         try:
             price = header["price"]
             return cls(
@@ -459,7 +413,7 @@ class Terms:
             raise LedgerDamaged("The header of the ledger is incomplete; restore it.") from None
 
     def agree_with(self, asked: Mapping[str, Any]) -> None:
-        """Raise `LedgerError` if the caller asked for other terms than these."""
+        """Raise `LedgerError` if the caller gave other terms than these."""
         for name, value in asked.items():
             fixed = getattr(self, name)
             if name == "plans":
@@ -475,7 +429,7 @@ class Terms:
 
 
 def _pricing(accountant: str) -> dict[str, str]:
-    """Return what prices by this bound in this process."""
+    """Return the versions that price by this bound in this process."""
     return {"accountant": accountant, "tacit": __version__, **priced_with(accountant)}
 
 

@@ -1,8 +1,7 @@
-"""Every sentence by which a statement, a report or a command warns of what a ledger holds.
+"""Every warning that a statement, a report or a command derives from a ledger.
 
-Seeded noise, a delta that is too large or was not compared, the faults that entries confess, an
-epsilon that protects little, and a clock that went back. All of it follows from public terms and
-entries, so that a ledger says it for ever, whoever asks.
+Seeded noise, a delta that is too large or was not compared, faults of entries, a large epsilon,
+and a clock that went back. All follow from public terms and entries.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ At 10, what somebody believes of one person may become 22,027 times as likely, i
 
 
 def warnings_of(terms: Terms, tally: Tally) -> tuple[str, ...]:
-    """Return what every statement of a ledger says for ever, each sentence once."""
+    """Return the permanent warnings of a ledger's statements, each sentence once."""
     warnings = []
     if tally.seeded:
         warnings.append(

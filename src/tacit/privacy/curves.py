@@ -1,12 +1,8 @@
 """Renyi curves, in which every cost is counted, and the worst-case epsilon of a plan.
 
 A mechanism M is (order, value)-RDP when D_order(M(D) || M(D')) <= value for neighbouring D, D'.
-A curve holds such values for several orders at once, for one release or for a batch of queries.
-Proofs: docs/theory/gaussian.md#conversion-to-epsilon-and-delta.
-
-The worst case is the best of the accountants that apply. Every one is data-independent, so taking
-the minimum over them before the run is free. Which they are:
-docs/theory/gaussian.md#which-accountant.
+The worst case is the least of the accountants that apply, which costs nothing: all are independent
+of the data (docs/theory/gaussian.md#which-accountant and #conversion-to-epsilon-and-delta).
 """
 
 from __future__ import annotations
@@ -37,19 +33,13 @@ DEFAULT_ORDERS.setflags(write=False)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RdpCurve:
-    """RDP values at given orders, `(orders,)` for one release or `(queries, orders)` for a batch.
+    """RDP values at given orders; `+` composes releases, `*` repeats one. Immutable.
 
     Parameters
     ----------
-    orders : array of floats
-        Renyi orders, each above 1.
+    orders : array of Renyi orders > 1
     values : array of shape (orders,) or (queries, orders)
-        RDP at each order, of one release or of each query of a batch; >= 0, infinite where there is
-        no guarantee. Secret if they were computed from votes.
-
-    Notes
-    -----
-    `+` composes releases, `*` repeats one, `.total()` composes a batch. Immutable.
+        RDP at each order, infinite where there is no guarantee. Secret if computed from votes.
 
     Examples
     --------
@@ -116,8 +106,7 @@ class RdpCurve:
 
         Returns
         -------
-        RdpCurve
-            Values of shape (orders,): the sum over the queries.
+        RdpCurve of shape (orders,)
         """
         if self.values.ndim == 1:
             return self
@@ -125,40 +114,32 @@ class RdpCurve:
             return RdpCurve(self.orders, self.values.sum(axis=0))
 
     def batch(self, queries: int) -> RdpCurve:
-        """Return a batch of so many queries, each of which costs this.
+        """Repeat this release: a batch of equal queries.
 
         Parameters
         ----------
         queries : int
-            How many queries.
 
         Returns
         -------
-        RdpCurve
-            Values of shape (queries, orders), every row alike.
+        RdpCurve of shape (queries, orders)
         """
         return RdpCurve(self.orders, np.tile(self.values, (queries, 1)))
 
     def epsilon(self, delta: float, conversion: str = "improved") -> Any:
-        """Convert to epsilon at `delta`, minimised over the orders (a float, or one per query).
+        """Convert to epsilon at `delta`, minimised over the orders.
 
         Parameters
         ----------
-        delta : float
-            Between 0 and 1, exclusive.
+        delta : float in (0, 1)
         conversion : {"improved", "classic"}, optional
-            improved: max(0, rdp + log1p(-1/a) - (log delta + log a)/(a - 1)) at order a.
-            classic: rdp + log(1/delta)/(a - 1).
+            improved: max(0, rdp + log1p(-1/a) - (log delta + log a)/(a - 1)) at order a
+            (Canonne, Kamath and Steinke 2020, Prop. 12; docs/theory/gaussian.md).
+            classic: rdp + log(1/delta)/(a - 1) (Mironov 2017, Theorem 5 of PATE 2018).
 
         Returns
         -------
-        float or array of shape (queries,)
-            Epsilon, one for each query of a batch; as secret as the curve.
-
-        References
-        ----------
-        improved: Canonne, Kamath and Steinke 2020, Prop. 12. classic: Mironov 2017, which is
-        Theorem 5 of PATE 2018. docs/theory/gaussian.md#conversion-to-epsilon-and-delta.
+        float or array of shape (queries,), as secret as the curve
         """
         candidates = np.maximum(self.values + conversion_term(self.orders, delta, conversion), 0.0)
         return _scalar(candidates.min(axis=-1))
@@ -168,19 +149,12 @@ class RdpCurve:
 
         Parameters
         ----------
-        delta : float
-            Between 0 and 1, exclusive.
-        conversion : {"improved", "classic"}, optional
-            As in `epsilon`.
+        delta : float in (0, 1)
+        conversion : {"improved", "classic"}, optional, as in `epsilon`
 
         Returns
         -------
-        float or array of shape (queries,)
-            One of the curve's orders, one for each query of a batch.
-
-        Notes
-        -----
-        For a data-dependent curve the best order is itself secret.
+        float or array of shape (queries,), secret for a data-dependent curve
         """
         candidates = self.values + conversion_term(self.orders, delta, conversion)
         return _scalar(self.orders[candidates.argmin(axis=-1)])
@@ -191,22 +165,14 @@ def conversion_term(orders: ArrayLike, delta: float, conversion: str = "improved
 
     Parameters
     ----------
-    orders : array of floats
-        Renyi orders, each above 1.
-    delta : float
-        Between 0 and 1, exclusive.
-    conversion : {"improved", "classic"}, optional
-        As in `RdpCurve.epsilon`.
+    orders : array of Renyi orders > 1
+    delta : float in (0, 1)
+    conversion : {"improved", "classic"}, optional, as in `RdpCurve.epsilon`
 
     Returns
     -------
     array of shape (orders,)
-        To be added to the RDP at each order; it may be negative.
-
-    References
-    ----------
-    improved: Canonne, Kamath and Steinke 2020, Prop. 12. classic: Mironov 2017, which is Theorem 5
-    of PATE 2018. docs/theory/gaussian.md#conversion-to-epsilon-and-delta.
+        May be negative. Sources: see `RdpCurve.epsilon`.
 
     Examples
     --------
@@ -225,14 +191,12 @@ def _scalar(array: Any) -> Any:
 
 
 class WorstCase(NamedTuple):
-    """A worst-case epsilon and the accountant that gave it: "gaussian", "rdp" or "pld".
+    """A worst-case epsilon and the accountant that gave it; public.
 
     Parameters
     ----------
-    epsilon : float
-        Proved for all data; public.
+    epsilon : float, holds for all data
     accountant : {"gaussian", "rdp", "pld"}
-        Which account of `worst_case_epsilon` proved it.
     """
 
     epsilon: float
@@ -244,30 +208,21 @@ def worst_case_epsilon(
 ) -> WorstCase:
     """Return the smallest epsilon that one of the given accounts proves, and its name.
 
+    Each account must cover all the releases; at least one is needed. All are independent of the
+    data, so the minimum is free. Source: docs/theory/gaussian.md#which-accountant.
+
     Parameters
     ----------
-    delta : float
-        Between 0 and 1, exclusive.
+    delta : float in (0, 1)
     mu_squared : float, optional
         Sum of (sensitivity/sigma)^2 over all Gaussian releases: exact composition.
-    rdp : RdpCurve, optional
-        The composed curve, converted by the improved conversion.
+    rdp : RdpCurve, optional, the composed curve, converted by the improved conversion
     pld : privacy loss distribution, optional
         A composed one of dp-accounting (docs/theory/direct.md).
 
     Returns
     -------
     WorstCase
-        The least epsilon, and which of the accounts gave it.
-
-    Notes
-    -----
-    Each account given must be of all the releases; at least one is needed. Every one is
-    data-independent, so that taking the least costs nothing.
-
-    References
-    ----------
-    docs/theory/gaussian.md#which-accountant.
 
     Examples
     --------

@@ -1,10 +1,8 @@
-"""What an experiment proves about a mechanism or a model: a lower bound on its epsilon.
+"""Lower bounds on epsilon that an experiment proves, for a mechanism or a model.
 
-Two kinds. Many releases: run the mechanism often on two neighbouring inputs and count how often an
-event, chosen before, happens. If it is (epsilon, delta)-differentially private, then p_a <=
-e^epsilon p_b + delta. One run: plant canaries in the training data, each by the toss of a coin, and
-count how many coins the model gives away. Counts that a claim makes implausible refute it; counts
-that do not prove nothing at all.
+Many releases: count how often an event, chosen before, happens on two neighbouring inputs.
+One run: plant canaries in the training data by coin tosses and count the coins guessed right.
+Implausible counts refute a claim; other counts prove nothing at all.
 """
 
 from __future__ import annotations
@@ -27,10 +25,7 @@ _MOST_EPSILON = 2.0**10  # no experiment that fits into a computer proves more
 
 
 def _clopper_pearson(hits: int, trials: int, tail: float) -> tuple[float, float]:
-    """Return bounds on a probability of which `hits` of `trials` are known.
-
-    P(Bin(trials, low) >= hits) = tail and P(Bin(trials, high) <= hits) = tail: each bound is wrong
-    with probability at most `tail`. Source: Clopper and Pearson 1934.
+    """Clopper-Pearson bounds on a probability, each wrong with probability at most `tail`.
 
     >>> low, high = _clopper_pearson(5, 100, 0.025)
     >>> round(low, 4), round(high, 4)
@@ -46,35 +41,23 @@ def _clopper_pearson(hits: int, trials: int, tail: float) -> tuple[float, float]
 def epsilon_lower_bound(
     hits_a: int, trials_a: int, hits_b: int, trials_b: int, delta: float, confidence_delta: float
 ) -> float:
-    """Return the epsilon at `delta` that counts of one event on two neighbouring inputs prove.
+    """Lower bound on epsilon at `delta` from counts of one event on two neighbouring inputs.
+
+    max(0, log((low_a - delta)/high_b)), where low_a <= p_a and p_b <= high_b are Clopper-Pearson
+    bounds, each wrong with probability at most confidence_delta/2. The event must be chosen without
+    these counts; for k events, divide `confidence_delta` by k. Unit: that in which the inputs
+    differ. Source: Clopper and Pearson 1934.
 
     Parameters
     ----------
-    hits_a, trials_a : int
-        How often the event happened on the first input, of how many releases.
-    hits_b, trials_b : int
-        The same on the neighbouring input.
-    delta : float
-        That of the claim, at least 0.
-    confidence_delta : float
-        Greatest chance that the result exceeds the truth.
+    hits_a, trials_a : int, how often the event happened on the first input, of how many releases
+    hits_b, trials_b : int, the same on the neighbouring input
+    delta : float >= 0, of the claim
+    confidence_delta : float, greatest chance that the result exceeds the truth
 
     Returns
     -------
-    float
-        A lower bound on epsilon; 0 if the counts prove nothing.
-
-    Notes
-    -----
-    max(0, log((low_a - delta)/high_b)), where low_a <= p_a and p_b <= high_b are the bounds of
-    Clopper and Pearson, each wrong with probability at most confidence_delta/2. So the result
-    exceeds the true epsilon with probability at most `confidence_delta`, provided that the event
-    was chosen without these counts; for k events, divide `confidence_delta` by k. Unit: that in
-    which the two inputs differ.
-
-    References
-    ----------
-    Clopper and Pearson 1934.
+    float, 0 if the counts prove nothing
 
     Examples
     --------
@@ -97,19 +80,15 @@ def events_lower_bound(
 
     Parameters
     ----------
-    first, second : arrays
-        Independent outputs, one a row, on two neighbouring inputs.
+    first, second : arrays, independent outputs, one a row, on two neighbouring inputs
     events : sequence of functions
-        Each says which outputs count; chosen before the outputs are seen.
-    delta : float
-        That of the claim, at least 0.
-    confidence_delta : float
-        Greatest chance that the result exceeds the truth.
+        Each marks the outputs that count; chosen before the outputs are seen.
+    delta : float >= 0, of the claim
+    confidence_delta : float, greatest chance that the result exceeds the truth
 
     Returns
     -------
-    float
-        A lower bound on epsilon; 0 if no event proves anything.
+    float, 0 if no event proves anything
 
     Examples
     --------
@@ -139,29 +118,22 @@ def bit_rdp(p: float, q: float, order: float) -> float:
 def rdp_lower_bound(
     hits: tuple[int, int], trials: int, order: float, confidence_delta: float
 ) -> float:
-    """Return the Renyi divergence, in the worse direction, that two counts of one event prove.
+    """Lower bound on the Renyi divergence, in the worse direction, from two counts of one event.
+
+    If the event has probability >= p on one input and <= q < p on the other, then
+    D_a >= D_a(Ber(p) || Ber(q)) by post-processing. Each of the four bounds on p and q is wrong
+    with probability at most confidence_delta/4.
 
     Parameters
     ----------
-    hits : pair of int
-        How often the event happened on each of two neighbouring inputs.
-    trials : int
-        How many releases there were of each.
-    order : float
-        The Renyi order, above 1.
-    confidence_delta : float
-        Greatest chance that the result exceeds the truth.
+    hits : pair of int, how often the event happened on each of two neighbouring inputs
+    trials : int, releases of each
+    order : float > 1
+    confidence_delta : float, greatest chance that the result exceeds the truth
 
     Returns
     -------
-    float
-        A lower bound on the divergence; 0 if the counts prove nothing.
-
-    Notes
-    -----
-    If the event has probability at least p on one input and at most q < p on the other, then
-    D_a >= D_a(Ber(p) || Ber(q)), for post-processing loses divergence. Of the four bounds on p and
-    q, each is wrong with probability at most confidence_delta/4.
+    float, 0 if the counts prove nothing
 
     Examples
     --------
@@ -183,35 +155,25 @@ def rdp_lower_bound(
 def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
     """Return how likely at least `right` right guesses are if the claim (epsilon, delta) holds.
 
+    With W ~ Bin(r, e^epsilon/(1 + e^epsilon)),
+
+        P <= P(W >= v) + 2 m delta max_{i >= 1} P(v - i <= W < v)/i.
+
+    Unit: one canary, added or removed.
+    Source: Steinke, Nasr and Jagielski 2023, Theorem 5.2 and Appendix D.
+
     Parameters
     ----------
-    canaries : int
-        m, how many records were planted, each by the toss of a fair coin.
+    canaries : int, m, records planted, each by the toss of a fair coin
     guesses : int
-        r, how many of the coins were guessed; fixed before the model was seen.
-    right : int
-        v, how many guesses were right.
+        r, coins guessed; the number is fixed before the model is seen.
+    right : int, v, right guesses
     epsilon, delta : float
         The claim; epsilon at least 0, delta below 1/(2 canaries).
 
     Returns
     -------
-    float
-        An upper bound on the probability, at most 1.
-
-    Notes
-    -----
-    m canaries are each included in the training data by the toss of a fair coin; whoever sees the
-    model guesses r of the coins, a number fixed before. With W ~ Bin(r, e^epsilon/(1 + e^epsilon))
-    and v right guesses,
-
-        P <= P(W >= v) + 2 m delta max_{i >= 1} P(v - i <= W < v)/i.
-
-    Unit: one canary, added or removed.
-
-    References
-    ----------
-    Steinke, Nasr and Jagielski 2023, Theorem 5.2 and Appendix D.
+    float, an upper bound on the probability, at most 1
 
     Examples
     --------
@@ -234,35 +196,21 @@ def one_run_p_value(canaries: int, guesses: int, right: int, epsilon: float, del
 def one_run_epsilon(
     canaries: int, guesses: int, right: int, delta: float, confidence_delta: float
 ) -> float:
-    """Return the epsilon at `delta` that right guesses of canaries' coins prove.
+    """Lower bound on epsilon at `delta` from right guesses of canaries' coins.
+
+    The largest epsilon whose `one_run_p_value` is below `confidence_delta`. The number of guesses
+    must be fixed before the model is seen; for k numbers, divide `confidence_delta` by k.
+    Source: Steinke, Nasr and Jagielski 2023.
 
     Parameters
     ----------
-    canaries : int
-        m, how many records were planted, each by the toss of a fair coin.
-    guesses : int
-        r, how many of the coins were guessed; fixed before the model was seen.
-    right : int
-        v, how many guesses were right.
-    delta : float
-        That of the claim, at least 0 and below 1/(2 canaries).
-    confidence_delta : float
-        Greatest chance that the result exceeds the truth.
+    canaries, guesses, right : int, as in `one_run_p_value`
+    delta : float, of the claim, at least 0 and below 1/(2 canaries)
+    confidence_delta : float, greatest chance that the result exceeds the truth
 
     Returns
     -------
-    float
-        A lower bound on epsilon; 0 if the guesses prove nothing.
-
-    Notes
-    -----
-    The largest epsilon whose `one_run_p_value` is below `confidence_delta`; 0 if there is none. It
-    exceeds the true epsilon with probability at most `confidence_delta`. The number of guesses must
-    be fixed before the model is seen; for k numbers, divide `confidence_delta` by k.
-
-    References
-    ----------
-    Steinke, Nasr and Jagielski 2023.
+    float, 0 if the guesses prove nothing
 
     Examples
     --------
@@ -278,11 +226,7 @@ def one_run_epsilon(
 
 
 def _guessed(canaries: int, guesses: int, right: int, delta: float) -> None:
-    """Refuse impossible counts, and a delta with which the p-value might fall as epsilon grows.
-
-    Its derivative in the chance of W is at least pmf(v - 1) (1 - 2 m delta/i): positive if
-    2 m delta < 1.
-    """
+    """Refuse impossible counts, and 2 m delta >= 1: the p-value must rise with epsilon."""
     _counts(guesses=guesses, canaries=canaries)
     if at_least(0, right=right) > guesses:
         raise refuse("right", right, f"at most guesses={guesses}")

@@ -1,11 +1,7 @@
 """The exact privacy curve of Gaussian noise.
 
-A release with noise N(0, sigma^2) and L2 sensitivity Delta is mu-GDP, mu = Delta/sigma, and its
-delta at every epsilon is known exactly (Balle and Wang 2018):
-
-    delta(epsilon; mu) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).
-
-Adaptive composition is exact too: the mu^2 add (Dong, Roth, Su 2022; Smith, Thakurta 2022).
+A release with noise N(0, sigma^2) and L2 sensitivity Delta is mu-GDP with mu = Delta/sigma; under
+adaptive composition the mu^2 add, exactly (Dong, Roth, Su 2022; Smith, Thakurta 2022).
 Proof: docs/theory/gaussian.md#the-exact-curve.
 """
 
@@ -42,25 +38,16 @@ _GAUSS_NODES, _GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(20)
 def gaussian_rdp(noise_multiplier: float, orders: ArrayLike) -> Floats:
     """RDP of the Gaussian mechanism with sigma/sensitivity = `noise_multiplier`: a/(2 nm^2).
 
+    Unit: that of the sensitivity. Source: Mironov 2017, Prop. 7.
+
     Parameters
     ----------
-    noise_multiplier : float
-        Sigma over the L2 sensitivity.
-    orders : array of floats
-        Renyi orders, each above 1.
+    noise_multiplier : float, sigma over the L2 sensitivity
+    orders : array of Renyi orders > 1
 
     Returns
     -------
-    array of shape (orders,)
-        RDP at each order; public.
-
-    Notes
-    -----
-    Unit: whatever the sensitivity was computed for.
-
-    References
-    ----------
-    Mironov 2017, Prop. 7.
+    array of shape (orders,), public
 
     Examples
     --------
@@ -75,26 +62,18 @@ def gaussian_rdp(noise_multiplier: float, orders: ArrayLike) -> Floats:
 def gaussian_delta(epsilon: ArrayLike, mu: ArrayLike) -> Any:
     """Exact delta of a mu-GDP release at `epsilon`, broadcast over both.
 
+    delta(epsilon; mu) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu). Accurate to
+    1e-13 relative for epsilon 0 to 700 and delta down to 1e-100.
+    Source: Balle and Wang 2018. docs/theory/gaussian.md#the-exact-curve.
+
     Parameters
     ----------
-    epsilon : float or array
-        At least 0.
-    mu : float or array
-        Sensitivity over sigma, at least 0.
+    epsilon : float or array, >= 0
+    mu : float or array, sensitivity/sigma >= 0
 
     Returns
     -------
     float or array
-        Delta, of the shape that epsilon and mu broadcast to.
-
-    Notes
-    -----
-    delta(epsilon; mu) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu). Accurate to
-    1e-13 relative for epsilon 0 to 700 and delta down to 1e-100.
-
-    References
-    ----------
-    Balle and Wang 2018. docs/theory/gaussian.md#the-exact-curve.
 
     Examples
     --------
@@ -197,15 +176,12 @@ def gaussian_epsilon(delta: float, mu: ArrayLike) -> Any:
 
     Parameters
     ----------
-    delta : float
-        Between 0 and 1, exclusive.
-    mu : float or array
-        Sensitivity over sigma, at least 0.
+    delta : float in (0, 1)
+    mu : float or array, sensitivity/sigma >= 0
 
     Returns
     -------
-    float or array
-        Epsilon, of the shape of mu; infinite where it is beyond the largest float.
+    float or array, infinite where it is beyond the largest float
 
     Examples
     --------
@@ -248,11 +224,7 @@ def _first_above(high: float, holds: Callable[[float], bool]) -> float:
 
 
 def _neighbours(low: float, high: float, excess: Callable[[float], float]) -> tuple[float, float]:
-    """Return neighbouring floats with excess(first) > 0 >= excess(second), as at low and high.
-
-    False position (Illinois) comes close to the root, two points beside it enclose it, and halving
-    does the rest, so that what is returned was found to hold, however the curve is rounded.
-    """
+    """Neighbouring floats with excess(first) > 0 >= excess(second), by Illinois and bisection."""
     at_low, at_high = excess(low), excess(high)
     near, moved = low, 0
     for _ in range(_ROUNDS):
@@ -299,28 +271,18 @@ def closed_in(low: Any, high: Any, beyond: Callable[[Floats], Any]) -> tuple[Any
 def calibrate_gaussian(sensitivity: float, epsilon: float, delta: float) -> float:
     """Smallest sigma that makes a release of L2 `sensitivity` (epsilon, delta)-DP, rounded up.
 
+    Inverts the exact curve by bisection on log mu. The classical sqrt(2 log(1.25/delta))/epsilon is
+    too small for large epsilon and is not used. Source: Balle and Wang 2018.
+
     Parameters
     ----------
-    sensitivity : float
-        How far one unit can move the release, in L2.
-    epsilon : float
-        At least 0.
-    delta : float
-        Between 0 and 1, exclusive.
+    sensitivity : float, how far one unit can move the release, in L2
+    epsilon : float >= 0
+    delta : float in (0, 1)
 
     Returns
     -------
     float
-        Sigma, in the units of the sensitivity.
-
-    Notes
-    -----
-    Inverts the exact curve by bisection on log mu. The classical sqrt(2 log(1.25/delta))/epsilon is
-    too small for large epsilon and is not used.
-
-    References
-    ----------
-    Balle and Wang 2018.
 
     Examples
     --------
@@ -336,15 +298,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
     Parameters
     ----------
-    epsilon : float
-        At least 0.
-    delta : float
-        Between 0 and 1, exclusive.
+    epsilon : float >= 0
+    delta : float in (0, 1)
 
     Returns
     -------
-    float
-        Mu; a release of sensitivity s then needs sigma >= s/mu.
+    float, a release of sensitivity s then needs sigma >= s/mu
 
     Examples
     --------

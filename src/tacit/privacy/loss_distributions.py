@@ -1,12 +1,9 @@
 """Privacy loss distributions of training runs: tighter than RDP.
 
-A run of Poisson-subsampled Gaussian steps, alone or together with Gaussian releases, is composed
-numerically by dp-accounting, whose estimate is pessimistic: it is an upper bound up to the
-rounding of its Fourier transforms. For that a part of delta is set aside, which is measured and not
-proved; longer runs than were measured are left to the RDP curve, which also decides where the
-library would not pay. It is a dependency and no extra: a price depends on nothing that may or may
-not be installed.
-What for: docs/theory/direct.md#what-a-run-costs.
+dp-accounting composes Poisson-subsampled Gaussian steps and Gaussian releases; its estimate is an
+upper bound up to the rounding of Fourier transforms. A part of delta is reserved for that rounding,
+which is measured and not proved; runs longer than were measured are left to the RDP curve.
+Why: docs/theory/direct.md#what-a-run-costs.
 """
 
 from __future__ import annotations
@@ -58,12 +55,9 @@ class SampledSteps(NamedTuple):
 
     Parameters
     ----------
-    noise_multiplier : float
-        Deviation of the noise of a step, in sensitivities.
-    sampling_rate : float
-        Chance of each unit to take part in a step, in (0, 1].
+    noise_multiplier : float, noise deviation of a step, in sensitivities
+    sampling_rate : float in (0, 1], chance of each unit to be sampled
     steps : int
-        How many steps the run has.
     """
 
     noise_multiplier: float
@@ -77,12 +71,10 @@ def priced_with(accountant: str) -> dict[str, str]:
     Parameters
     ----------
     accountant : {"gaussian", "rdp", "pld"}
-        As `WorstCase` names it.
 
     Returns
     -------
-    dict of str to str
-        Version by library; empty unless the accountant is "pld".
+    dict of str to str, version by library
 
     Examples
     --------
@@ -95,28 +87,21 @@ def priced_with(accountant: str) -> dict[str, str]:
 def sampled_steps_pld(
     steps: Sequence[SampledSteps], delta: float, mu_squared: float = 0.0, cells: float = _CELLS
 ) -> Any:
-    """Return the composed loss of runs of steps and of Gaussian releases, or None.
+    """Compose runs of steps and Gaussian releases into a privacy loss distribution, or None.
 
     Parameters
     ----------
-    steps : sequence of SampledSteps
-        Runs of steps, all of which are composed.
-    delta : float
-        Between 0 and 1, exclusive.
-    mu_squared : float, optional
-        Sum of (sensitivity/sigma)^2 over the Gaussian releases beside them; 0 if there are none.
+    steps : sequence of SampledSteps, all composed
+    delta : float in (0, 1)
+    mu_squared : float, optional, sum of (sensitivity/sigma)^2 of Gaussian releases as well
     cells : float, optional
-        Of the grid of losses, for each epsilon: with fewer it is quicker, and never too small.
+        Grid cells per epsilon: fewer are quicker, and the result is still an upper bound.
 
     Returns
     -------
     privacy loss distribution or None
-        It answers `get_epsilon_for_delta`, as `worst_case_epsilon` asks. None where delta is too
-        small or epsilon too large for it to be of use, or the steps are more than a million.
-
-    References
-    ----------
-    docs/theory/direct.md#what-a-run-costs.
+        Has `get_epsilon_for_delta`. None where delta is too small or epsilon too large for it to be
+        of use, or the steps are more than a million. Source: docs/theory/direct.md.
 
     Examples
     --------
@@ -146,12 +131,7 @@ def _composed(steps: tuple[SampledSteps, ...], mu_squared: float, cell: float) -
 
 
 def _as_arrays(loss: Any, count: int) -> Any:
-    """Return a loss as the library itself would make it before composing it so often.
-
-    It tells whether arrays are needed by raising a size to the power of the count: that alone takes
-    longer than all the rest of a million steps. From 2^10 on they are. A version that keeps its
-    sides elsewhere is left alone.
-    """
+    """Make a loss dense from so many compositions on, as the library would after a slow test."""
     try:
         sides: list[Any] = [loss._pmf_remove, loss._pmf_add]
     except AttributeError:
@@ -163,7 +143,7 @@ def _as_arrays(loss: Any, count: int) -> Any:
 
 
 class _Guarded:
-    """A loss distribution that is asked for a slightly smaller delta than it is to prove."""
+    """A loss distribution queried at a slightly smaller delta than it has to prove."""
 
     __slots__ = ("_loss",)
 
@@ -180,10 +160,8 @@ def sampled_steps_rdp(steps: Sequence[SampledSteps], mu_squared: float = 0.0) ->
 
     Parameters
     ----------
-    steps : sequence of SampledSteps
-        Runs of steps, all of which are composed.
-    mu_squared : float, optional
-        Sum of (sensitivity/sigma)^2 over the Gaussian releases beside them; 0 if there are none.
+    steps : sequence of SampledSteps, all composed
+    mu_squared : float, optional, sum of (sensitivity/sigma)^2 of Gaussian releases as well
 
     Returns
     -------
@@ -209,11 +187,7 @@ def _rdp_at(orders: Floats, steps: Sequence[SampledSteps], mu_squared: float) ->
 
 @functools.lru_cache(maxsize=256)
 def _least_by_rdp(steps: tuple[SampledSteps, ...], mu_squared: float, delta: float) -> float:
-    """Return epsilon of the RDP curve: by few orders, then by those that might prove less.
-
-    RDP rises with the order, so that an order proves no less than the RDP of a lower one with its
-    own conversion says. Where rounding would hide one that does, this is more, never less.
-    """
+    """Epsilon of the RDP curve, by few orders first; rounding can only make it larger."""
     terms, values = conversion_term(DEFAULT_ORDERS, delta), np.zeros(DEFAULT_ORDERS.size)
     least, places = math.inf, np.arange(DEFAULT_ORDERS.size)
     for stride in _STRIDES:
@@ -232,17 +206,13 @@ def sampled_steps_epsilon(
 
     Parameters
     ----------
-    steps : sequence of SampledSteps
-        Runs of steps, all of which are composed.
-    delta : float
-        Between 0 and 1, exclusive.
-    mu_squared : float, optional
-        Sum of (sensitivity/sigma)^2 over the Gaussian releases beside them; 0 if there are none.
+    steps : sequence of SampledSteps, all composed
+    delta : float in (0, 1)
+    mu_squared : float, optional, sum of (sensitivity/sigma)^2 of Gaussian releases as well
 
     Returns
     -------
-    WorstCase
-        The lesser of what the curve and the loss distribution prove.
+    WorstCase, the lesser of what the curve and the loss distribution prove
 
     Examples
     --------
@@ -260,28 +230,20 @@ def calibrate_steps(
 ) -> float:
     """Return the least noise multiplier with which a run costs at most (epsilon, delta).
 
+    Certified: `sampled_steps_epsilon` of it is at most epsilon. Within 0.02 % of the least.
+
     Parameters
     ----------
-    epsilon : float
-        Above 0.
-    delta : float
-        Between 0 and 1, exclusive.
-    steps : int
-        How many steps the run has.
-    rate : float
-        Chance of each unit to take part in a step, in (0, 1].
+    epsilon : float > 0
+    delta : float in (0, 1)
+    steps : int, steps of the run
+    rate : float in (0, 1], chance of each unit to be sampled
     mu_squared : float, optional
-        What Gaussian releases beside the run cost, such as a histogram of thresholds.
+        Cost of Gaussian releases beside the run, such as a histogram of thresholds.
 
     Returns
     -------
     float
-        Noise multiplier: deviation of the noise of a step, in sensitivities.
-
-    Notes
-    -----
-    The result is certified: `sampled_steps_epsilon` of it is at most epsilon; as far as epsilon
-    falls with noise it is within 0.02 % of the least.
 
     Examples
     --------
@@ -318,7 +280,7 @@ def calibrate_steps(
 def _costs_at_most(
     epsilon: float, delta: float, steps: Sequence[SampledSteps], mu_squared: float
 ) -> bool:
-    """Tell whether `sampled_steps_epsilon` is no more, without the curve where the loss says so."""
+    """Whether `sampled_steps_epsilon` is no more, without the curve where the loss decides."""
     loss = sampled_steps_pld(steps, delta, mu_squared)
     if loss is not None and loss.get_epsilon_for_delta(delta) <= epsilon:
         return True
@@ -329,7 +291,7 @@ _Cost = Callable[[float], float]  # from a noise multiplier to epsilon; it falls
 
 
 def _least_fitting(epsilon: float, rough: _Cost, coarse: _Cost, exact: _Cost) -> float:
-    """Bracket by RDP, which is quick, close in on a coarse grid, end by what a ledger will ask."""
+    """Bracket by RDP, which is quick, refine on a coarse grid, end with the ledger's own price."""
     high = 1.0
     while rough(high) > epsilon:
         high *= 2
@@ -351,10 +313,7 @@ def _least_fitting(epsilon: float, rough: _Cost, coarse: _Cost, exact: _Cost) ->
 
 
 def _settled(near: float, epsilon: float, exact: _Cost) -> float:
-    """Return the least noise that meets epsilon, or up to `_PRECISE` more; it is near this one.
-
-    Enclosed between two that are close to each other, it is where a straight line says, mostly.
-    """
+    """Return the least noise that meets epsilon, or up to `_PRECISE` more, starting from `near`."""
     low, high, step = near, near, _BESIDE
     while exact(high) > epsilon:
         low, high, step = high, step * high, step**3

@@ -1,7 +1,6 @@
-"""Divergences of a law and its mixture with another, without cancellation.
+"""Divergences between P0 and the mixture (1 - rate) P0 + rate P1, without cancellation.
 
-Without a unit a release has the law P0; with it, (1 - rate) P0 + rate P1. Everything here is
-computed from log P0 and log(P1/P0): with r = 1 + t the likelihood ratio and E t = 0, the moment
+Computed from log P0 and log(P1/P0): with r = 1 + t the likelihood ratio and E t = 0, the moment
 E r^a is 1 + E[r^a - 1 - a t], whose terms are all >= 0.
 Proof: docs/theory/subsampling.md#computing-a-mixtures-divergence.
 """
@@ -29,9 +28,8 @@ def largest_mixture_rdp(
 ) -> Floats:
     """Largest D_a between P0 and (1 - rate) P0 + rate P1, in both directions, for each order.
 
-    `log_base` holds log P0 and `log_shift` log(P1/P0), both of shape (outcomes, pairs); the maximum
-    is over the pairs. `first_outcome_rdp`, at each order, is what the first outcome pays on top:
-    its term of the moment is multiplied by e^((a-1) rdp).
+    `log_base` is log P0, `log_shift` log(P1/P0), of shape (outcomes, pairs); the maximum is over
+    pairs. `first_outcome_rdp` multiplies the first outcome's term of the moment by e^((a-1) rdp).
     """
     log_r = log_mixed_ratio(rate, log_shift)
     with np.errstate(over="ignore"):
@@ -83,8 +81,7 @@ def log_expm1(x: Floats) -> Floats:
 def log_excess(a: Floats | float, log_r: Floats, t: Floats) -> Floats:
     """Return log(r^a - 1 - a t), r = 1 + t; t is read only where it is small or negative.
 
-    For r >= 1 it is r (expm1((a-1) log r) + (a-1) expm1(-log r)), for r < 1 it is
-    r expm1((a-1) log r) - (a-1) t: in these forms the terms of order a - 1 are exact, so that
+    r expm1((a-1) log r) + r (a-1) expm1(-log r) for r >= 1, else r expm1((a-1) log r) - (a-1) t:
     orders close to 1 keep their digits, and nothing overflows.
     """
     small = np.abs(t) < _SERIES_BELOW / a

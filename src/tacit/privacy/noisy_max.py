@@ -1,6 +1,5 @@
-"""GNMax and LNMax on given votes: how likely another class wins, and what a query costs.
+"""GNMax and LNMax (PATE 2017) on given votes: how likely another class wins, and the query's cost.
 
-LNMax is the noisy plurality of the 2017 paper, with Laplace noise of scale 1/gamma.
 Everything computed here from votes is secret: it may be published only through `Sanitise`.
 Proofs: docs/theory/data-dependent.md#q-the-probability-of-another-answer and #lnmax.
 """
@@ -24,27 +23,19 @@ _UNDERFLOW = 1e-290  # below this, linear sums lose digits and logarithms take o
 def gnmax_log_q(votes: ArrayLike, sigma: float) -> Floats:
     """Log-probability bound that GNMax answers another class than the plurality, per query.
 
-    Parameters
-    ----------
-    votes : array of shape (queries, classes)
-        Votes, or sums of teachers' probabilities; secret.
-    sigma : float
-        Deviation of the noise on each count.
-
-    Returns
-    -------
-    array of shape (queries,)
-        log q; secret.
-
-    Notes
-    -----
         log q = log sum_{j != i*} Phi(-(n_i* - n_j)/(sqrt(2) sigma)), at most log(1 - 1/m)
 
     Exactly one argmax is left out, also in a tie.
+    Source: PATE 2018, Prop. 7. docs/theory/data-dependent.md#q-the-probability-of-another-answer.
 
-    References
+    Parameters
     ----------
-    PATE 2018, Prop. 7. docs/theory/data-dependent.md#q-the-probability-of-another-answer.
+    votes : array (queries, classes) of votes or sums of probabilities, secret
+    sigma : float, noise deviation on each count
+
+    Returns
+    -------
+    array of shape (queries,), secret
 
     Examples
     --------
@@ -67,31 +58,21 @@ def union_log_q(counts: NDArray[np.int64] | Floats, sigma: float) -> Floats:
 def gnmax_rdp(votes: ArrayLike, sigma: float, orders: ArrayLike, bound: str = "tight") -> Floats:
     """Data-dependent RDP of GNMax for each query: shape (queries, orders). Secret.
 
+    Both bounds are at most order/sigma^2, the worst case. Unit: one teacher.
+    Source: PATE 2018, Theorem 6. docs/theory/data-dependent.md#the-tight-bound.
+
     Parameters
     ----------
-    votes : array of shape (queries, classes)
-        Votes, or sums of teachers' probabilities; secret.
-    sigma : float
-        Deviation of the noise on each count.
-    orders : array of floats
-        Renyi orders, each above 1.
+    votes : array (queries, classes) of votes or sums of probabilities, secret
+    sigma : float, noise deviation on each count
+    orders : array of Renyi orders > 1
     bound : {"tight", "theorem6"}, optional
-        tight: the supremum over everything that post-processes this Gaussian and puts mass 1 - q on
-        one class, accurate to 1e-9, never below.
-        theorem6: that of PATE 2018, to reproduce its tables.
+        tight: the supremum over post-processings of this Gaussian that put mass 1 - q on one class,
+        accurate to 1e-9, never below. theorem6: that of PATE 2018, to reproduce its tables.
 
     Returns
     -------
-    array of shape (queries, orders)
-        RDP of each query at each order; secret.
-
-    Notes
-    -----
-    Both bounds are at most order/sigma^2, the worst case. Unit: one teacher.
-
-    References
-    ----------
-    PATE 2018, Theorem 6. docs/theory/data-dependent.md#the-tight-bound.
+    array of shape (queries, orders), secret
 
     Examples
     --------
@@ -155,9 +136,7 @@ def checked_weights(weights: ArrayLike | None, n_queries: int) -> Floats:
 
 
 def lnmax_log_q(votes: ArrayLike, gamma: float) -> Floats:
-    """Log-probability bound that LNMax answers another class than the plurality, per query.
-
-    q <= sum_{j != i*} (2 + gamma gap_j)/(4 e^(gamma gap_j)), at most 1 - 1/m. Secret.
+    """Log of q <= sum_{j != i*} (2 + gamma gap_j)/(4 e^(gamma gap_j)), at most 1 - 1/m. Secret.
 
     >>> round(float(np.exp(lnmax_log_q([[30, 5, 1]], 0.1)[0])), 9)
     0.159749068
@@ -176,28 +155,20 @@ def lnmax_log_q(votes: ArrayLike, gamma: float) -> Floats:
 def lnmax_rdp_worst(gamma: float, orders: ArrayLike) -> Floats:
     """Worst-case RDP of one LNMax query: two Laplace coordinates.
 
-    Parameters
-    ----------
-    gamma : float
-        Inverse scale of the Laplace noise on each count.
-    orders : array of floats
-        Renyi orders, each above 1.
-
-    Returns
-    -------
-    array of shape (orders,)
-        RDP at each order; public.
-
-    Notes
-    -----
         2 log[ a/(2a-1) e^((a-1) gamma) + (a-1)/(2a-1) e^(-a gamma) ] / (a-1)
 
     It is 2 gamma-DP too and never larger than the pure-DP curve, which PATE 2017 bounds by
     2 gamma^2 a. Unit: one teacher.
+    Source: docs/theory/data-dependent.md#lnmax.
 
-    References
+    Parameters
     ----------
-    docs/theory/data-dependent.md#lnmax.
+    gamma : float, inverse scale of the Laplace noise on each count
+    orders : array of Renyi orders > 1
+
+    Returns
+    -------
+    array of shape (orders,), public
 
     Examples
     --------
@@ -216,24 +187,6 @@ def lnmax_rdp_worst(gamma: float, orders: ArrayLike) -> Floats:
 def lnmax_rdp(votes: ArrayLike, gamma: float, orders: ArrayLike, bound: str = "tight") -> Floats:
     """Data-dependent RDP of LNMax for each query: shape (queries, orders). Secret.
 
-    Parameters
-    ----------
-    votes : array of shape (queries, classes)
-        Votes, or sums of teachers' probabilities; secret.
-    gamma : float
-        Inverse scale of the Laplace noise on each count.
-    orders : array of floats
-        Renyi orders, each above 1.
-    bound : {"tight", "pate2017"}, optional
-        The formula, as below; pate2017 is to reproduce that paper.
-
-    Returns
-    -------
-    array of shape (queries, orders)
-        RDP of each query at each order; secret.
-
-    Notes
-    -----
     With e = 2 gamma and q <= 1/(1 + e^e), tight is
 
         log max{ (1-q)^a (1 - q e^-e)^(1-a) + q e^((a-1)e),
@@ -244,10 +197,19 @@ def lnmax_rdp(votes: ArrayLike, gamma: float, orders: ArrayLike, bound: str = "t
         log[ (1-q)^a (1 - q e^e)^(1-a) + q e^((a-1)e) ] / (a-1), at most e and e^2 a/2.
 
     For larger q both are those worst cases. Unit: one teacher.
+    Source: PATE 2017. docs/theory/data-dependent.md#lnmax.
 
-    References
+    Parameters
     ----------
-    PATE 2017. docs/theory/data-dependent.md#lnmax.
+    votes : array (queries, classes) of votes or sums of probabilities, secret
+    gamma : float, inverse scale of the Laplace noise on each count
+    orders : array of Renyi orders > 1
+    bound : {"tight", "pate2017"}, optional
+        The formula, as below; pate2017 is to reproduce that paper.
+
+    Returns
+    -------
+    array of shape (queries, orders), secret
 
     Examples
     --------

@@ -1,25 +1,15 @@
-"""Smooth sensitivity of the summed GNMax cost, without the paper's condition C6.
+"""Smooth sensitivity of the summed GNMax cost, by windows of z or as in PATE 2018. Secret.
 
 Write q = (m-1) Phi(z): a neighbouring histogram moves z by at most h = sqrt(2)/sigma (Prop. 21),
-so the cost of a query is a nondecreasing function b(z). On cells of width h/K,
+so the cost of a query is a nondecreasing b(z). On cells of width h/K,
 
     J_k = b(z_{k+1} + h) - b(z_k) bounds the change of the cost to a neighbour anywhere in cell k,
     E_i(d) = max J over the cells that meet [z_low(d) - h, z_high(d)],
     SS = max_d e^(-beta d) sum_i E_i(d),   with E_i(n_teachers) = max J, the whole space,
 
-where z_low(d), z_high(d) belong to the histograms at distance d with the least and the largest q
-(Prop. 19): d votes gathered in the first class, or d moved from the first class to the second.
-A smooth sensitivity is secret: it may be published only through `Sanitise`.
-Proof: docs/theory/smooth-sensitivity.md#the-window-algorithm.
-
-`algorithm="paper"` is PATE 2018, Algorithms 3 to 5, with its slips corrected
-(docs/theory/errata.md#pate-2018-the-theorems). It walks, query by query, to the histogram at
-distance d whose local sensitivity is largest. That is right only where the local sensitivity rises
-towards the plateau [q1, q0] from both sides (the paper's conditions C5 and C6); C6 fails roughly
-for order >= sigma, and then it refuses.
-
-What it costs to publish a data-dependent cost:
-docs/theory/smooth-sensitivity.md#one-noisy-number-gnss and #two-stages-sanitise.
+where z_low(d), z_high(d) belong to the histograms at distance d with the least and largest q
+(Prop. 19). Proof: docs/theory/smooth-sensitivity.md#the-window-algorithm. The paper's algorithm
+needs its condition C6, which fails roughly for order >= sigma (docs/theory/errata.md).
 """
 
 from __future__ import annotations
@@ -54,19 +44,17 @@ def gnmax_smooth_sensitivity(
 ) -> float:
     """beta-smooth upper bound on the local sensitivity of sum_i gnmax_rdp(votes_i). Secret.
 
+    Unit: one teacher. Source: docs/theory/smooth-sensitivity.md#the-window-algorithm.
+
     Parameters
     ----------
-    votes : array of shape (queries, classes)
-        Whole votes; secret.
-    sigma : float
-        Deviation of the noise on each count.
-    order : float
-        The Renyi order, above 1; chosen without the data.
-    beta : float
-        How fast the bound may grow: by at most e^beta from one histogram to a neighbour.
+    votes : array of shape (queries, classes), whole votes, secret
+    sigma : float, noise deviation on each count
+    order : float > 1, Renyi order chosen without the data
+    beta : float, the bound grows by at most e^beta from one histogram to a neighbour
     weights : array of shape (queries,), optional
-        What each query counts, 1 by default. For the papers' expected-value tables; a release sums
-        over the realised answered set.
+        1 by default. For the papers' expected-value tables; a release sums over the queries that
+        were answered.
     bound : {"tight", "theorem6"}, optional
         As in `gnmax_rdp`; algorithm="paper" needs theorem6.
     algorithm : {"window", "paper"}, optional
@@ -75,16 +63,7 @@ def gnmax_smooth_sensitivity(
 
     Returns
     -------
-    float
-        The bound; secret.
-
-    Notes
-    -----
-    Unit: one teacher.
-
-    References
-    ----------
-    docs/theory/smooth-sensitivity.md#the-window-algorithm.
+    float, secret
 
     Examples
     --------
@@ -171,33 +150,22 @@ def threshold_smooth_sensitivity(
 ) -> float:
     """beta-smooth bound for the summed data-dependent cost of the checks. Secret.
 
+    E(d) = max over |t' - t| <= d of the cost's change to a neighbour; "at most d", not "exactly
+    d" as in the public code, which is not smooth. Pricing the checks data-independently costs 0.
+
     Parameters
     ----------
-    top_votes : array of shape (queries,)
-        The statistic of each query, whole numbers; secret.
-    threshold : float
-        What statistic plus noise must reach to pass.
-    sigma : float
-        Deviation of the noise of the check.
-    order : float
-        The Renyi order, above 1; chosen without the data.
-    beta : float
-        How fast the bound may grow: by at most e^beta from one histogram to a neighbour.
-    lowest, highest : int
-        Public range of the statistic, both ends included.
-    weights : array of shape (queries,), optional
-        What each query counts, 1 by default. For the papers' expected-value tables; a release sums
-        over the realised answered set.
+    top_votes : array of shape (queries,), the statistic of each query, secret
+    threshold : float, which statistic plus noise must reach
+    sigma : float, noise deviation of the check
+    order : float > 1, Renyi order chosen without the data
+    beta : float, the bound grows by at most e^beta from one histogram to a neighbour
+    lowest, highest : int, public range of the statistic, both ends included
+    weights : array of shape (queries,), optional, as in `gnmax_smooth_sensitivity`
 
     Returns
     -------
-    float
-        The bound; secret.
-
-    Notes
-    -----
-    E(d) = max over |t' - t| <= d of the cost's change to a neighbour; "at most d", not "exactly
-    d" as in the public code, which is not smooth. Pricing the checks data-independently costs 0.
+    float, secret
 
     Examples
     --------
@@ -300,19 +268,16 @@ class Reach:
         self.blocks = [_Block(counts[start : start + step], sigma) for start in starts]
 
     def least_log_q(self, distance: int) -> Floats:
-        """Log q after `distance` votes, each from the then largest other class, went to the first.
-
-        That lowers the k largest others to one level, or one below it where the votes run out.
-        """
+        """Least log q at a distance: votes go to the first class from the then largest other."""
         return np.concatenate([block.least_log_q(distance) for block in self.blocks])
 
     def largest_log_q(self, distance: int) -> Floats:
-        """Log q after `distance` votes moved from first to second; inf once those change places."""
+        """Largest log q at a distance: votes move from first to second; inf once these swap."""
         return np.concatenate([block.largest_log_q(distance) for block in self.blocks])
 
 
 class _Block:
-    """Some of the histograms; classes that none of them votes for are a number, not columns."""
+    """Some of the histograms; classes without votes in all of them are a number, not columns."""
 
     def __init__(self, counts: Integers, sigma: float) -> None:
         ordered = -np.sort(-counts, axis=1)
@@ -356,8 +321,7 @@ def discounted_maximum(
 ) -> float:
     """Exactly max_d e^(-beta d) E(d) over 0 <= d <= diameter, for a nondecreasing E.
 
-    E(diameter) = everywhere. Between two known distances E is at most the latter's: an interval
-    is halved only while that leaves it a chance, so most distances are never visited.
+    E(diameter) = everywhere. Branch and bound: E is at most its value at the next known distance.
     """
     sums = {0: within(0), diameter: everywhere}
     best = max(math.exp(-beta * d) * total for d, total in sums.items())
@@ -376,30 +340,21 @@ def discounted_maximum(
 def gnss_rdp(order: float, beta: float, sigma: float) -> float:
     """RDP of releasing f + SS * N(0, sigma^2), SS a beta-smooth sensitivity: the correct theorem.
 
-    Parameters
-    ----------
-    order : float
-        The Renyi order, above 1; chosen without the data.
-    beta : float
-        How fast the bound may grow: by at most e^beta from one histogram to a neighbour.
-    sigma : float
-        Noise in units of the smooth sensitivity.
-
-    Returns
-    -------
-    float
-        RDP at the order; public.
-
-    Notes
-    -----
         a/(2 sigma^2 v) - log(v)/(2(a-1)) - beta,  v = a - (a-1) e^(2 beta) > 0
 
     Theorem 23 of PATE 2018 drops a factor and is false for a*beta > 1/4, which is where the paper
     uses it (MNIST: .518 printed, 1.607 true).
+    Source: docs/theory/smooth-sensitivity.md#one-noisy-number-gnss.
 
-    References
+    Parameters
     ----------
-    docs/theory/smooth-sensitivity.md#one-noisy-number-gnss.
+    order : float > 1, Renyi order chosen without the data
+    beta : float, the bound grows by at most e^beta from one histogram to a neighbour
+    sigma : float, noise in units of the smooth sensitivity
+
+    Returns
+    -------
+    float, public
 
     Examples
     --------
@@ -419,18 +374,15 @@ def gnss_rdp(order: float, beta: float, sigma: float) -> float:
 
 
 class SanitiseCost(NamedTuple):
-    """What the two-stage release costs, and the quantiles it publishes with.
+    """Cost of the two-stage release, and the quantiles it publishes with.
 
     Parameters
     ----------
-    rdp : float
-        At the one order fixed in advance.
-    mu_squared : float
-        That of two Gaussian releases together.
-    delta : float
-        Probability with which one of the two bounds may fail.
+    rdp : float, at the one order fixed in advance
+    mu_squared : float, of two Gaussian releases together
+    delta : float, probability with which one of the two bounds may fail
     value_quantile, scale_quantile : float
-        How many noise deviations are added to the released cost, and to the released log-scale.
+        Noise deviations added to the released cost, and to the released log-scale.
     """
 
     rdp: float
@@ -455,35 +407,25 @@ def sanitise_cost(
 ) -> SanitiseCost:
     """Cost of releasing first the smooth sensitivity, then the data-dependent cost.
 
+    (1) log max(SS, s_min) + N(0, sigma_log^2): log SS is beta-Lipschitz, mu^2 = beta^2/sigma_log^2.
+    (2) f + SS_upper * sigma * N(0, 1): the shift is at most SS_upper unless (1) failed, which has
+        probability at most delta_scale; mu^2 = 1/sigma^2.
+
+    Unit: one teacher. Source: docs/theory/smooth-sensitivity.md#two-stages-sanitise.
+
     Parameters
     ----------
-    order : float
-        The Renyi order, above 1; chosen without the data.
-    beta : float
-        How fast the bound may grow: by at most e^beta from one histogram to a neighbour.
+    order : float > 1, Renyi order chosen without the data
+    beta : float, the bound grows by at most e^beta from one histogram to a neighbour
     sigma : float
         Noise of the released cost, in units of the upper bound on the smooth sensitivity.
-    sigma_log : float
-        Deviation of the noise on the logarithm of the smooth sensitivity.
+    sigma_log : float, noise deviation on the logarithm of the smooth sensitivity
     delta_value, delta_scale : float
         Probabilities with which the bound on the cost, and that on the scale, may fail.
 
     Returns
     -------
-    SanitiseCost
-        Price and quantiles; public.
-
-    Notes
-    -----
-    (1) log max(SS, s_min) + N(0, sigma_log^2): log SS is beta-Lipschitz, mu^2 = beta^2/sigma_log^2.
-    (2) f + SS_upper * sigma * N(0, 1): the shift is at most SS_upper unless (1) failed, which has
-        probability at most delta_scale; mu^2 = 1/sigma^2.
-
-    Unit: one teacher.
-
-    References
-    ----------
-    docs/theory/smooth-sensitivity.md#two-stages-sanitise.
+    SanitiseCost, public
 
     Examples
     --------

@@ -1,12 +1,8 @@
 """What a Poisson sample costs: the Gaussian, noisy screening and the exponential mechanism on it.
 
-Without the unit a release has the law P0; with it, (1 - rate) P0 + rate P1.
-Proof: docs/theory/subsampling.md#the-gaussian-on-a-poisson-sample.
-
-In Private-kNN each query sees a fresh Poisson sample of the units; the k nearest records of the
-sample vote. One unit has at most `displaced` votes and displaces as many. Only bounds that hold for
-every sample are amplified: a data-dependent cost must not be
-(docs/theory/subsampling.md#what-may-not-be-amplified). Proofs: docs/theory/private-knn.md.
+Without the unit a release has the law P0; with it, (1 - rate) P0 + rate P1. Only bounds that hold
+for every sample are amplified: a data-dependent cost must not be
+(docs/theory/subsampling.md#what-may-not-be-amplified). Private-kNN: docs/theory/private-knn.md.
 """
 
 from __future__ import annotations
@@ -48,30 +44,21 @@ _MOST_VOTES = 2**24
 def poisson_gaussian_rdp(rate: float, noise_multiplier: float, orders: ArrayLike) -> Floats:
     """RDP of the Poisson-subsampled Gaussian, add or remove one record, any real order > 1.
 
+    D_a((1-rate) N(0,1) + rate N(mu,1) || N(0,1)), mu = 1/noise_multiplier: the larger direction.
+    Integer orders by the binomial sum, others by quadrature of a positive integrand (dp-accounting
+    is loose or infinite for fractional orders below 3). Where noise_multiplier < 1/30, a real order
+    is rounded up. Source: Mironov, Talwar and Zhang 2019.
+    docs/theory/subsampling.md#the-gaussian-on-a-poisson-sample.
+
     Parameters
     ----------
-    rate : float
-        Chance of each unit to be sampled, in (0, 1].
-    noise_multiplier : float
-        Sigma over what one unit adds, in L2.
-    orders : array of floats
-        Renyi orders, each above 1.
+    rate : float in (0, 1], chance of each unit to be sampled
+    noise_multiplier : float, sigma over what one unit adds, in L2
+    orders : array of Renyi orders > 1
 
     Returns
     -------
-    array of shape (orders,)
-        RDP at each order; public.
-
-    Notes
-    -----
-    D_a((1-rate) N(0,1) + rate N(mu,1) || N(0,1)), mu = 1/noise_multiplier: the larger of the two
-    directions. Integer orders by the binomial sum, others by quadrature of a positive integrand, so
-    that nothing cancels; dp-accounting is loose or infinite for fractional orders below 3. Where
-    noise_multiplier < 1/30, a real order is rounded up.
-
-    References
-    ----------
-    Mironov, Talwar and Zhang 2019. docs/theory/subsampling.md#the-gaussian-on-a-poisson-sample.
+    array of shape (orders,), public
 
     Examples
     --------
@@ -124,8 +111,7 @@ def _integer_orders(rate: float, mu: float, orders: Floats) -> Floats:
 def _real_orders(rate: float, mu: float, orders: Floats) -> Floats:
     """log1p( E[ r^a - 1 - a t ] ) / (a-1), x ~ N(0,1), r = 1 + t, t = rate expm1(mu x - mu^2/2).
 
-    E[r] = 1, so the subtracted terms change nothing but make the integrand positive. It is
-    analytic in a strip of half-width pi/mu, so the trapezoid rule converges geometrically.
+    The integrand is positive, and analytic in a strip: the trapezoid rule converges geometrically.
     """
     step = min(0.2, 2 * math.pi * 0.9 * (math.pi / mu) / 45)  # error about e^-45
     x = np.arange(-_REACH, _REACH + orders.max() * mu + step, step)
@@ -147,36 +133,24 @@ def sampled_threshold_rdp(
 ) -> Floats:
     """Worst case of one noisy screening on a Poisson sample: exact amplification.
 
-    Parameters
-    ----------
-    k : int
-        How many sampled neighbours vote, at the most.
-    threshold : float
-        What statistic plus noise must reach to pass.
-    sigma : float
-        Deviation of the noise of the check.
-    rate : float
-        Chance of each unit to be sampled, in (0, 1].
-    orders : array of floats
-        Renyi orders, each above 1.
-    displaced : int, optional
-        Votes that one unit has at the most, and as many that it displaces.
-
-    Returns
-    -------
-    array of shape (orders,)
-        RDP at each order; public.
-
-    Notes
-    -----
     The maximum over t, t' in 0..k with |t - t'| <= displaced of D_a(pm || p0) and D_a(p0 || pm),
     p0 = Phi((t - threshold)/sigma), p1 the same at t', pm = (1-rate) p0 + rate p1. Both are convex
     in p1 and 0 at p1 = p0, so the farthest t' on either side is worst. The range starts at 0: a
     sample may hold fewer than k records. Unit: one with at most `displaced` votes and one coin.
+    Source: docs/theory/private-knn.md#noisy-screening.
 
-    References
+    Parameters
     ----------
-    docs/theory/private-knn.md#noisy-screening.
+    k : int, most sampled neighbours that vote
+    threshold : float, which statistic plus noise must reach
+    sigma : float, noise deviation of the check
+    rate : float in (0, 1], chance of each unit to be sampled
+    orders : array of Renyi orders > 1
+    displaced : int, optional, most votes that one unit has and displaces
+
+    Returns
+    -------
+    array of shape (orders,), public
 
     Examples
     --------
@@ -198,41 +172,28 @@ def sampled_screening_rdp(
 ) -> Floats:
     """Worst case of one query, screened and possibly answered on another sample.
 
-    Parameters
-    ----------
-    k : int
-        How many sampled neighbours vote, at the most.
-    threshold : float
-        What statistic plus noise must reach to pass.
-    sigma_screen : float
-        Deviation of the noise of the check.
-    answer_rdp : array of shape (orders,)
-        g, the amplified cost of an answer, at each order.
-    rate : float
-        Chance of each unit to be sampled, in (0, 1].
-    orders : array of floats
-        Renyi orders, each above 1.
-    displaced : int, optional
-        Votes that one unit has at the most, and as many that it displaces.
-
-    Returns
-    -------
-    array of shape (orders,)
-        RDP at each order; public.
-
-    Notes
-    -----
     The maximum over the pairs of `sampled_threshold_rdp`, in both directions, of
 
         log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1).
 
     It needs no cap on the answers; the two samples must be independent. Unit: one with at most
-    `displaced` votes and one coin. Above a thousand votes pairs are bounded in cells: the result is
-    up to 1/1000 above that maximum, never below.
+    `displaced` votes and one coin. Above a thousand votes the result is up to 1/1000 above that
+    maximum, never below. Source: docs/theory/private-knn.md#noisy-screening and
+    #very-many-neighbours.
 
-    References
+    Parameters
     ----------
-    docs/theory/private-knn.md#noisy-screening and #very-many-neighbours.
+    k : int, most sampled neighbours that vote
+    threshold : float, which statistic plus noise must reach
+    sigma_screen : float, noise deviation of the check
+    answer_rdp : array of shape (orders,), g, the amplified cost of an answer
+    rate : float in (0, 1], chance of each unit to be sampled
+    orders : array of Renyi orders > 1
+    displaced : int, optional, most votes that one unit has and displaces
+
+    Returns
+    -------
+    array of shape (orders,), public
 
     Examples
     --------
@@ -269,32 +230,22 @@ def _count(**named: int) -> int:
 def sampled_exponential_rdp(epsilon: float, rate: float, orders: ArrayLike) -> Floats:
     """Worst case of one exponential mechanism on a Poisson sample.
 
+    On a given sample, log(P1/P0) lies in [-s, epsilon - s] for some s in [0, epsilon]: half the
+    range that epsilon-DP allows (Dong, Durfee and Rogers 2020). E_P0 r^a and E_P0 r^(1-a) with
+    r = 1 + rate (P1/P0 - 1) are convex in P1/P0, whose mean is 1, so two outcomes at the ends are
+    worst. The supremum over s is bounded cell by cell: an s in [x, y] has its range inside
+    [-y, epsilon - x]. Never above order epsilon^2/8 (Cesar and Rogers 2021) or
+    log(1 + rate (e^epsilon - 1)). Unit: that of the utility's sensitivity.
+
     Parameters
     ----------
-    epsilon : float
-        Of the mechanism if every unit took part, at most 500.
-    rate : float
-        Chance of each unit to be sampled, in (0, 1].
-    orders : array of floats
-        Renyi orders, each above 1.
+    epsilon : float, of the mechanism if every unit took part, at most 500
+    rate : float in (0, 1], chance of each unit to be sampled
+    orders : array of Renyi orders > 1
 
     Returns
     -------
-    array of shape (orders,)
-        RDP at each order; public.
-
-    Notes
-    -----
-    On a given sample, log(P1/P0) lies in [-s, epsilon - s] for some s in [0, epsilon]: a range of
-    epsilon, half of what epsilon-DP allows. E_P0 r^a and E_P0 r^(1-a) with r = 1 + rate (P1/P0 - 1)
-    are convex in P1/P0, whose mean is 1, so two outcomes at the ends are worst. The supremum over s
-    is bounded cell by cell: an s in [x, y] has its range inside [-y, epsilon - x]. Never above
-    order epsilon^2/8 or log(1 + rate (e^epsilon - 1)). Unit: that for which the utility's
-    sensitivity was computed.
-
-    References
-    ----------
-    Dong, Durfee and Rogers 2020 (the range); Cesar and Rogers 2021 (order epsilon^2/8).
+    array of shape (orders,), public
 
     Examples
     --------

@@ -7,21 +7,15 @@ largest divergence splits the other mass between the two tails, h in one and q -
            + e^(a(a-1)mu^2/2) [ Phi(c + (a-1)mu) + Phi(-d - (a-1)mu) ]                 ["move"]
     c = Phi^-1(q-h), d = -Phi^-1(h), p = Phi(c - mu) + Phi(mu - d);    cost = log T/(a-1).
 
-The maximum is bounded without assuming a shape. "stay" grows and "move" falls with h, so on a cell
-[h0, h1] the sum is at most stay(h1) + move(h0). Its derivative in h is
+"stay" grows and "move" falls with h, so on [h0, h1] the sum is at most stay(h1) + move(h0). The
+sign of its derivative in h is that of
 
-    (xc^(a-1) - xd^(a-1)) (e^psi - 1),   xc = e^(mu^2/2 - mu c), xd = e^(mu^2/2 - mu d),
     psi = log[ (a-1) R^a (1/xd - 1/xc) / (xc^(a-1) - xd^(a-1)) ],   R = (1-q)/(1-p),
+    xc = e^(mu^2/2 - mu c), xd = e^(mu^2/2 - mu d),
 
-and psi falls in xc, falls in xd and grows in R, while all three grow with h: the ends of a cell
-bound psi on it. Where that decides the sign, the cell's maximum is at an end; otherwise it is at
-most the value at h0 plus (h1 - h0) times the largest derivative. Cells that none of these tests
-settle are halved until the excess is below the tolerance.
-Proofs: docs/theory/data-dependent.md#the-tight-bound and #the-certificate.
-
-Theorem 6 of PATE 2018, with the optimal choice of its Proposition 10, is kept to reproduce the
-paper's tables; the tight bound is never larger.
-Derived in docs/theory/data-dependent.md#theorem-6-and-the-condition-it-omits.
+which the ends of a cell bound. Cells are halved until the excess is below the tolerance.
+Proofs: docs/theory/data-dependent.md#the-tight-bound, #the-certificate. Theorem 6 of PATE 2018 is
+here for its tables; the tight bound is never larger (#theorem-6-and-the-condition-it-omits).
 """
 
 from __future__ import annotations
@@ -54,8 +48,7 @@ def tail_bound_rdp(
     """RDP of a mu-GDP mechanism whose modal outcome has mass at least 1 - q: (queries, orders).
 
     Never below the supremum, above it by at most `tolerance` relative (or by rounding, where
-    (a-1) mu^2 < 2e-6), and at most a mu^2/2. Nondecreasing in q. For GNMax mu = sqrt(2)/sigma,
-    for a threshold bit mu = 1/sigma.
+    (a-1) mu^2 < 2e-6), and at most a mu^2/2. For GNMax mu = sqrt(2)/sigma, for a check 1/sigma.
 
     >>> float(f"{tail_bound_rdp(-5.179152311259569, 2**0.5 / 40, 8)[0, 0]:.9g}")
     0.000299794317
@@ -108,9 +101,8 @@ def _block(log_q: Floats, mu: float, orders: Floats, tolerance: float) -> Floats
 def rounded_up(moment: Floats, log_q: Floats, order: Floats) -> Floats:
     """Add more than floating point can have lost, so that the result is never below the supremum.
 
-    c is known to 1e-16 of itself, hence tails of mass q to 1e-16 c^2 <= 2e-16 log(1/q), a times in
-    "stay". They cancel to the moment, of size q a(a-1) mu^2 log(1/q) where that is small: this
-    adds 1e-9 of it only if (a-1) mu^2 < 2e-6.
+    c is known to 1e-16 relative, hence tails of mass q to 1e-16 c^2 <= 2e-16 log(1/q), a times in
+    "stay"; relative to the moment, q a(a-1) mu^2 log(1/q), this is 1e-9 only if (a-1) mu^2 < 2e-6.
     """
     return moment * (1 + 1e-12) + order * rounding(log_q)
 
@@ -121,11 +113,7 @@ def rounding(log_q: Floats) -> Floats:
 
 
 def _first_cells(log_q: Floats, mu: float, orders: Floats) -> tuple[Integers, Floats, Floats]:
-    """Pair and ends of the first cells on which the sign of psi is open.
-
-    The maximum is at an end of one of these: psi is positive at h = 0 and negative at h = q.
-    What depends on q alone is computed once.
-    """
+    """Pair and ends of the first cells on which psi's sign is open; the maximum is at an end."""
     splits = np.stack(np.broadcast_arrays(_FIRST_NODES, *tails(log_q[:, None], mu, _FIRST_NODES)))
     _, c, d, log_r = splits[:, :, None]
     psi, grown = _psi(c, d, 0.0, orders[:, None], mu), orders[:, None] * log_r
@@ -198,8 +186,7 @@ class _Psi(NamedTuple):
 def _psi_slope(left: Floats, right: Floats, log_q: Floats, order: Floats, mu: float) -> Floats:
     """Upper bound of psi' (h1 - h0) on each cell, NaN if there is none.
 
-    psi' = a R (1/xd - 1/xc)/(1-q) - ((a-1) - k') mu/phi(c) - (1 + k') mu/phi(d); each term is
-    replaced by its largest value on the cell.
+    psi' = a R (1/xd - 1/xc)/(1-q) - ((a-1) - k') mu/phi(c) - (1 + k') mu/phi(d), term by term.
     """
     near, far = mu * (right[_D] - left[_C]), mu * (left[_D] - right[_C])  # the range of s
     k_most = _n(far) - (order - 1) * _n((order - 1) * near)
@@ -254,10 +241,7 @@ def _ceiling(
 
 
 def _cut(left: Floats, right: Floats, psi: _Psi) -> Floats:
-    """Where to cut a cell: in half, an endless one at twice its end; if psi falls, near its root.
-
-    The root is guessed by a line through psi at both ends.
-    """
+    """Where to cut a cell: in half; at twice the end if endless; near the root of a falling psi."""
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.where(psi.falls, np.clip(psi.left / (psi.left - psi.right), 0.02, 0.98), 0.5)
         middle = left + (right - left) * share
@@ -295,9 +279,7 @@ def _theorem6(log_q: Floats, r: Floats, s: float, a: Floats) -> Floats:
 
 
 def theorem6_log_q0(sigma: float, order: float) -> float:
-    """Largest log q at which Theorem 6 improves on a/s^2.
-
-    Usually where the bound meets the plateau; for sigma near 1 and below, where it starts to apply.
+    """Largest log q at which Theorem 6 improves on a/s^2: where it meets the plateau, mostly.
 
     >>> float(f"{theorem6_log_q0(40, 14):.9f}")
     -3.402972417
@@ -322,10 +304,7 @@ def _checked_log_q(log_q: ArrayLike) -> Floats:
 
 
 def log_sum_near_one(log_x: Floats, log_y: Floats) -> Floats:
-    """Return max(0, log(e^log_x + e^log_y)) where e^log_x is close to 1 and e^log_y small.
-
-    A divergence cannot be negative: rounding may leave -1e-17, and underflow leaves exactly 0.
-    """
+    """Return max(0, log(e^log_x + e^log_y)) where e^log_x is close to 1 and e^log_y small."""
     large = np.maximum(log_x, log_y) > LARGE
     near = np.log1p(
         np.maximum(np.expm1(np.minimum(log_x, LARGE)) + np.exp(np.minimum(log_y, LARGE)), 0.0)

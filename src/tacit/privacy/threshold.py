@@ -39,33 +39,21 @@ def threshold_rdp(
 ) -> Floats:
     """Data-dependent RDP of the check for each query's true statistic: shape (queries, orders).
 
+    max over t' in {t-1, t+1}, clipped to the range, of D_a(Ber(p_t) || Ber(p_t')),
+    p_t = Phi((t - threshold)/sigma). The divergence is convex in t', so an end is worst.
+    Unit: one teacher, who moves t by at most 1. Source: docs/theory/selective.md#the-noisy-check.
+
     Parameters
     ----------
-    top_votes : array of shape (queries,)
-        The statistic of each query, whole numbers; secret.
-    threshold : float
-        What statistic plus noise must reach to pass.
-    sigma : float
-        Deviation of the noise of the check.
-    orders : array of floats
-        Renyi orders, each above 1.
-    lowest, highest : int
-        Public range of the statistic, both ends included.
+    top_votes : array of shape (queries,), the statistic of each query, secret
+    threshold : float, which statistic plus noise must reach
+    sigma : float, noise deviation of the check
+    orders : array of Renyi orders > 1
+    lowest, highest : int, public range of the statistic, both ends included
 
     Returns
     -------
-    array of shape (queries, orders)
-        RDP of each query at each order; secret.
-
-    Notes
-    -----
-    max over t' in {t-1, t+1}, clipped to the range, of D_a(Ber(p_t) || Ber(p_t')),
-    p_t = Phi((t - threshold)/sigma). The divergence is convex in t', so an end is worst.
-    The result is secret. Unit: one teacher, who moves t by at most 1.
-
-    References
-    ----------
-    docs/theory/selective.md#the-noisy-check.
+    array of shape (queries, orders), secret
 
     Examples
     --------
@@ -85,31 +73,20 @@ def threshold_rdp_worst(
 ) -> Floats:
     """Worst case of the check over every t in [lowest, highest], both directions.
 
+    All t are enumerated, above a thousand in cells, which is at most 1/1000 too high: that "the
+    worst case lies at the threshold or at the end" is false and understates the supremum by up to
+    60 % (erratum to the Private-kNN supplement). Source: docs/theory/selective.md#the-noisy-check.
+
     Parameters
     ----------
-    threshold : float
-        What statistic plus noise must reach to pass.
-    sigma : float
-        Deviation of the noise of the check.
-    lowest, highest : int
-        Public range of the statistic, both ends included.
-    orders : array of floats
-        Renyi orders, each above 1.
+    threshold : float, which statistic plus noise must reach
+    sigma : float, noise deviation of the check
+    lowest, highest : int, public range of the statistic, both ends included
+    orders : array of Renyi orders > 1
 
     Returns
     -------
-    array of shape (orders,)
-        RDP at each order; public.
-
-    Notes
-    -----
-    All of them are enumerated, above a thousand in cells, which is at most 1/1000 too high: that
-    "the worst case lies at the threshold or at the end" is false and understates the supremum by up
-    to 60 % (erratum to the Private-kNN supplement).
-
-    References
-    ----------
-    docs/theory/selective.md#the-noisy-check.
+    array of shape (orders,), public
 
     Examples
     --------
@@ -130,34 +107,22 @@ def confident_rdp_worst(
 ) -> Floats:
     """Worst case of one Confident-GNMax query, check and possible answer together.
 
-    Parameters
-    ----------
-    threshold : float
-        What statistic plus noise must reach to pass.
-    sigma_check : float
-        Deviation of the noise of the check.
-    sigma_answer : float
-        Deviation of the noise on each count of an answer.
-    lowest, highest : int
-        Public range of the statistic, both ends included.
-    orders : array of floats
-        Renyi orders, each above 1.
-
-    Returns
-    -------
-    array of shape (orders,)
-        RDP at each order; public.
-
-    Notes
-    -----
         sup over t, t' of log[ (1-p)^a (1-p')^(1-a) + p^a p'^(1-a) e^((a-1) g) ] / (a-1),
 
     with g = a/sigma_answer^2: it holds for a fixed number of queries without a cap on the answers.
-    Unit: one teacher.
+    Unit: one teacher. Source: docs/theory/selective.md#check-and-answer-together.
 
-    References
+    Parameters
     ----------
-    docs/theory/selective.md#check-and-answer-together.
+    threshold : float, which statistic plus noise must reach
+    sigma_check : float, noise deviation of the check
+    sigma_answer : float, noise deviation on each count of an answer
+    lowest, highest : int, public range of the statistic, both ends included
+    orders : array of Renyi orders > 1
+
+    Returns
+    -------
+    array of shape (orders,), public
 
     Examples
     --------
@@ -182,34 +147,22 @@ def confident_rdp(
 ) -> Floats:
     """Data-dependent RDP of checked and possibly answered queries: (queries, orders). Secret.
 
+    As `confident_rdp_worst`, at each query's true statistic and with its own cost of an answer;
+    convex in t', so an end of [t-1, t+1] is worst. Unit: one teacher.
+    Source: docs/theory/selective.md#check-and-answer-together.
+
     Parameters
     ----------
-    top_votes : array of shape (queries,)
-        The statistic of each query, whole numbers; secret.
-    threshold : float
-        What statistic plus noise must reach to pass.
-    sigma_check : float
-        Deviation of the noise of the check.
-    answer_rdp : array of shape (queries, orders)
-        What an answer to each query costs; secret.
-    orders : array of floats
-        Renyi orders, each above 1.
-    lowest, highest : int
-        Public range of the statistic, both ends included.
+    top_votes : array of shape (queries,), the statistic of each query, secret
+    threshold : float, which statistic plus noise must reach
+    sigma_check : float, noise deviation of the check
+    answer_rdp : array of shape (queries, orders), cost of an answer to each query, secret
+    orders : array of Renyi orders > 1
+    lowest, highest : int, public range of the statistic, both ends included
 
     Returns
     -------
-    array of shape (queries, orders)
-        RDP of each query at each order; secret.
-
-    Notes
-    -----
-    As `confident_rdp_worst`, at each query's true statistic and with its own cost of an answer;
-    convex in t', so an end of [t-1, t+1] is worst. Unit: one teacher.
-
-    References
-    ----------
-    docs/theory/selective.md#check-and-answer-together.
+    array of shape (queries, orders), secret
 
     Examples
     --------
@@ -263,10 +216,7 @@ def _neighbours_rdp(
 def _pair_rdp(
     t: Floats, other: Floats, threshold: float, sigma: float, orders: Floats, answer: Floats
 ) -> Floats:
-    """D_a of the check's bit at each t against the bit at `other`: shape (t, orders).
-
-    A pass pays `answer`, an RDP that fits (t, orders), on top.
-    """
+    """D_a of the check's bit at each t against `other`: (t, orders); a pass adds `answer`."""
     yes, no = (log[:, None] for log in _log_outcomes(t, threshold, sigma))
     their_yes, their_no = (log[:, None] for log in _log_outcomes(other, threshold, sigma))
     less_one = orders - 1
@@ -308,10 +258,7 @@ def _statistics(top_votes: ArrayLike, lowest: int, highest: int) -> Floats:
 
 
 def log_mean_exp(log_p: Floats, u: Floats, log_not_p: Floats, v: Floats) -> Floats:
-    """Return max(0, log(p e^u + (1-p) e^v)) as log1p(p expm1(u) + (1-p) expm1(v)).
-
-    Only the first-order terms cancel, which costs two or three digits instead of all.
-    """
+    """max(0, log(p e^u + (1-p) e^v)) as log1p(p expm1(u) + (1-p) expm1(v)): little cancels."""
     large = np.maximum(u + log_p, v + log_not_p) > LARGE
     excess = _weighted_growth(log_p, u) + _weighted_growth(log_not_p, v)
     near = np.log1p(np.maximum(np.where(large, 0.0, excess), 0.0))

@@ -1,20 +1,15 @@
 """The total data-dependent cost of many GNMax queries, from lines above the cost.
 
-On each interval of q the cost lies below two lines in q, one from each end. A line needs only the
+On each interval of q the cost lies below two lines in q, one from each end; a line needs only the
 number of its queries and the sum of their q, so time grows with queries plus intervals x orders.
-Intervals are split until the lines are close enough to the chords between them.
-
-Let m_c = q - h and m_d = h be the two tails of the best split at q, and x_c, x_d the ratio P/Q at
-their ends. The chord of r^a through x_d and x_c, written as the tangent at R plus lambda r, has
+Let x_c, x_d be the ratio P/Q at the ends of the tails m_c = q - h and m_d = h. The chord of r^a
+through x_d and x_c, written as the tangent at R plus lambda r, has
 
     lambda = G(x_c, R) = G(x_d, R) = T'(q),   G(x, R) = x^(a-1) - a R^(a-1) + (a-1) R^a/x,
     a log R = turn(x_c, x_d) = log[ (x_c^(a-1) - x_d^(a-1))/((a-1)(1/x_d - 1/x_c)) ].
 
-lambda falls when either tail grows. So if for every q of [q0, q1] the best share h/q lies in one of
-certain cells, lambda at the smallest and at the largest tails of these cells encloses T' on
-[q0, q1], and T lies below the lines of the steepest slope from q0 and of the least from q1. A cell
-is ruled out where a log R, R = (1-q)/(1-p), stays on one side of `turn`, for both are monotone in
-the tails. Proofs: docs/theory/data-dependent.md, "Totals".
+lambda falls when either tail grows, so the extreme tails of the cells that may hold the best share
+h/q enclose T'. Proofs: docs/theory/data-dependent.md, "Totals".
 """
 
 from __future__ import annotations
@@ -68,33 +63,23 @@ def gnmax_rdp_total(
 ) -> Floats:
     """Sum of `gnmax_rdp` over the queries (each times its weight): shape (orders,). Secret.
 
-    Parameters
-    ----------
-    votes : array of shape (queries, classes)
-        Votes, or sums of teachers' probabilities; secret.
-    sigma : float
-        Deviation of the noise on each count.
-    orders : array of floats
-        Renyi orders, each above 1.
-    bound : {"tight", "theorem6"}, optional
-        As in `gnmax_rdp`.
-    weights : array of shape (queries,), optional
-        What each query counts, at least 0; 1 by default. For expected-value tables.
-
-    Returns
-    -------
-    array of shape (orders,)
-        RDP of all queries together at each order; secret.
-
-    Notes
-    -----
     Never below the exact sum, by proof; with `bound="tight"` and more than 20,000 pairs of a
     distinct q and an order at most 1e-3 above it in all that was tried (tests/privacy), which rests
     on chords of T lying below T: seen, not proved. Unit: one teacher.
+    Source: docs/theory/data-dependent.md, "Totals".
 
-    References
+    Parameters
     ----------
-    docs/theory/data-dependent.md, "Totals".
+    votes : array (queries, classes) of votes or sums of probabilities, secret
+    sigma : float, noise deviation on each count
+    orders : array of Renyi orders > 1
+    bound : {"tight", "theorem6"}, optional, as in `gnmax_rdp`
+    weights : array of shape (queries,), optional
+        At least 0; 1 by default. For expected-value tables.
+
+    Returns
+    -------
+    array of shape (orders,), secret
 
     Examples
     --------
@@ -141,10 +126,7 @@ def _total_below_lines(log_q: Floats, mass: Floats, sigma: float, orders: Floats
 
 
 def _alike(orders: Floats, mu: float) -> list[Floats]:
-    """Cut ascending orders into groups that need much the same intervals.
-
-    The cost of order a leaves its plateau near Phi^-1(q) = -(a-1) mu.
-    """
+    """Group ascending orders by similar plateau ends, near Phi^-1(q) = -(a-1) mu."""
     groups, start = [], 0
     while start < orders.size:
         last = max(orders[start] + 3 / mu, 1.4 * orders[start])
@@ -170,10 +152,7 @@ def _sum_below_lines(log_q: Floats, mass: Floats, mu: float, orders: Floats) -> 
 
 
 def _first_nodes(log_q: Floats, reach: float) -> Floats:
-    """Return ends of intervals that cover log q, finest near 0 and where q is largest.
-
-    Wider while Phi^-1(q) > -reach, where the cost is close to its plateau.
-    """
+    """Return ends of intervals that cover log q, finest near 0 and where q is largest."""
     node = top = float(log_q[-1])
     nodes = [top]
     while node >= log_q[0]:
@@ -192,7 +171,7 @@ def _occupied(low: Floats, high: Floats, log_q: Floats, mu: float, orders: Float
 
 
 def _bound(found: Intervals, log_q: Floats, mass: Floats) -> tuple[Floats, Floats]:
-    """Sum of log T on each interval, and by how much it exceeds chords of T: (intervals, orders).
+    """Sum of log T on each interval, and its excess over chords of T: (intervals, orders).
 
     The logarithm of a line is concave: its mean is at most its value at the mean of q.
     """
@@ -238,10 +217,9 @@ def log_t(log_q: Floats, mu: float, orders: Floats) -> Floats:
 
 
 class Intervals(NamedTuple):
-    """Disjoint intervals of log q, ascending, and bounds of log T on them: (intervals, orders).
+    """Disjoint ascending intervals of log q with bounds of log T on them: (intervals, orders).
 
-    For q0 <= q <= q1 both T(q0) (1 + (q/q0 - 1) after) and T(q1) (1 - (1 - q/q1) before) are above
-    T(q).
+    On [q0, q1], T(q0) (1 + (q/q0 - 1) after) and T(q1) (1 - (1 - q/q1) before) are above T(q).
     """
 
     low: Floats
@@ -310,9 +288,8 @@ class _Cells:
     def _possible(self, log_r: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Range of log R in each cell, and whether it may hold a best share.
 
-        `above` is a share of q0 that makes the right tail as large as this one of q1 does, and the
-        left tail smaller; `below` a share of q1 for this one of q0. So at q0 with the share `above`
-        R and `turn` are at least as large as in the cell, at q1 with `below` at most.
+        `above` is a share of q0 with this right tail of q1, `below` a share of q1 with this of q0.
+        R and `turn` at (q0, above) are at least as large as in the cell, at (q1, below) at most.
         """
         grown = np.exp(np.minimum(self.high - self.low, 700.0))[:, None]
         share, low, high = expit(_SHARES), self.at_low[:, None], self.at_high[:, None]

@@ -1,9 +1,8 @@
-"""The worst vote of a noisy check among very many, without a look at each of them.
+"""The worst vote of a noisy check among very many, bounded by cells of neighbouring votes.
 
-A check of a statistic t in lowest..highest is worst at some t that nobody knows in closed form; a
-million of them at 250 Renyi orders take minutes. Here neighbouring t are bounded together, and only
-cells that may hold the worst one are cut further: the result is never below the maximum over all t,
-and at most 1/1000 above it. Proof: docs/theory/private-knn.md#very-many-neighbours.
+Only cells that may hold the worst vote are cut further: the result is never below the maximum over
+all t in lowest..highest, and at most 1/1000 above it.
+Proof: docs/theory/private-knn.md#very-many-neighbours.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ class Check(NamedTuple):
 
     @property
     def has_many_votes(self) -> bool:
-        """Whether cells are quicker than a look at each t."""
+        """Whether cells are quicker than enumerating each t."""
         return self.highest - self.lowest >= max(_FEW_VOTES, 8 * self.reach)
 
 
 class _Cells(NamedTuple):
-    """Cells of neighbouring t, each at one order: by its place, from first to last, moved by."""
+    """Cells of neighbouring t, each at one order: order index, first and last t, and move."""
 
     place: Integers
     first: Integers
@@ -52,10 +51,7 @@ class _Cells(NamedTuple):
 
 
 def largest_check_rdp(check: Check, orders: Floats, answer_rdp: Floats) -> Floats:
-    """Bound D_a between a check's bit and its mixture, in both directions, over every t.
-
-    A pass pays `answer_rdp` on top, a number at each order.
-    """
+    """Bound D_a between a check's bit and its mixture over every t; a pass adds `answer_rdp`."""
     best, certain = np.zeros(orders.size), np.zeros(orders.size)
     cells, looks = _first_cells(check, orders.size), _LOOKS
     while cells.place.size:
@@ -75,11 +71,7 @@ def largest_check_rdp(check: Check, orders: Floats, answer_rdp: Floats) -> Float
 
 
 def _first_cells(check: Check, orders: int) -> _Cells:
-    """Return cells that cover every t that moves up or down by the whole reach.
-
-    Moves that an end of the range stops never cost more than all of these. Where everybody takes
-    part, a move down is a move up the other way round.
-    """
+    """Cells of every t that moves by the whole reach: moves stopped at an end cost no more."""
     low, high = check.lowest + check.reach, check.highest - check.reach
     parts = []
     for move, start, end in (
@@ -106,11 +98,7 @@ def _cut(cells: _Cells) -> _Cells:
 
 
 def _bound(check: Check, cells: _Cells, orders: Floats, answer_rdp: Floats) -> Floats:
-    """Bound D_a over each cell: chances and ratios of an outcome where each is largest.
-
-    The chance of a pass rises with t and its ratio departs most from 1 at the first t; of a fail
-    it is the other way. A cell of one t is exact.
-    """
+    """Bound D_a over each cell by the chances and ratios of both outcomes where each is largest."""
     a, extra = orders[cells.place], answer_rdp[cells.place]
     yes_first, no_first, shifts_first = _outcomes(check, cells.first, cells.move)
     r_first = [log_mixed_ratio(check.rate, shift) for shift in shifts_first]

@@ -1,4 +1,4 @@
-"""The one entrance for private records: rows, targets and people, each cell read by itself.
+"""Reading of private records: rows, targets and people, each cell by itself.
 
 Names that are not in `__all__` are for the packages above.
 """

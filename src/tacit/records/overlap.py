@@ -1,8 +1,8 @@
-"""Rows that are private and public at once: looked for, and refused, before anything is spent.
+"""Rows that are private and public at once, refused before anything is spent.
 
-A student may hold public inputs as they are, and a score on held-out rows is theirs: no price
-covers a record that is also one of them. Rows are compared as numbers (float64, one zero), however
-they are stored, and a row in single precision is the row that it was rounded from.
+A student may contain public inputs, and a score on held-out rows is theirs: no price covers a
+record that is also one of them. Rows are compared as numbers (float64, one zero), however they are
+stored, and a row in single precision equals the row that it was rounded from.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ALLOWED_OVERLAP = (
 
 
 class Overlap:
-    """Looks, part by part, for private rows or scans that are also among others; which is secret.
+    """Search, part by part, for private rows or scans among others; the result is secret.
 
-    That a run is refused depends on private rows, but nothing was spent, and only the owner sees
-    it: a by-product, listed with why in docs/sharp-edges.md.
+    A refusal depends on private rows, but nothing was spent, and only the owner sees it
+    (docs/sharp-edges.md).
     """
 
     def __init__(self, others: NDArray[Any], kind: str = "public") -> None:
@@ -53,11 +53,11 @@ class Overlap:
         return self._found
 
     def join(self, found: bool) -> None:
-        """Take in what another process found in other rows, among the same others."""
+        """Merge the result of another process for other rows and the same public ones."""
         self._found |= found
 
     def refuse(self) -> None:
-        """Refuse all that was looked at, if one of them is among the others."""
+        """Refuse all rows, if one of them is among the others."""
         if self._found:
             raise InvalidArgument(
                 f"Expected no private row that equals a {self._kind} one; take it out of one side. "
@@ -75,14 +75,14 @@ def refuse_overlap(X: NDArray[Any], others: NDArray[Any], kind: str = "public") 
 
 
 class _Known:
-    """Rows that others are looked up among: by a quick mixture of their bits, then by their ids."""
+    """Rows that others are looked up among: by a quick hash of their bits, then by their ids."""
 
     def __init__(self, rows: NDArray[Any]) -> None:
         self._ids = set(record_ids(rows).tolist())
         self._mixed = np.unique(_mixed(rows))
 
     def has(self, rows: NDArray[Any]) -> bool:
-        """Tell whether one of some rows is among them."""
+        """Whether one of some rows is among them."""
         if not self._mixed.size or not len(rows):
             return False
         mixed = _mixed(rows)
@@ -92,7 +92,7 @@ class _Known:
 
 
 def _mixed(rows: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number for each row, equal for rows with one id; few others share it."""
+    """Return a number for each row, equal for rows with equal ids, rarely for others."""
     width = int(np.prod(rows.shape[1:]))
     odd = np.random.default_rng(0).integers(2**63, size=width, dtype=np.uint64) * 2 + 1
     mixed = np.zeros(len(rows), dtype=np.uint64)
@@ -107,7 +107,7 @@ def _mixed(rows: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _halves(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which rows are in half precision, and not just small whole numbers."""
+    """Return which rows are in half precision, and not just small whole numbers."""
     axes = tuple(range(1, rows.ndim))
     with np.errstate(all="ignore"):
         short = (rows.astype(np.float16) == rows).all(axis=axes)
@@ -115,7 +115,7 @@ def _halves(rows: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _rounded(rows: NDArray[Any], narrow: str) -> NDArray[Any]:
-    """Return the rows that change when they are stored in a narrower type, so stored."""
+    """Return the rows that change when stored in a narrower type, in that type."""
     with np.errstate(all="ignore"):
         stored = rows.astype(narrow)
         axes = tuple(range(1, rows.ndim))

@@ -1,12 +1,9 @@
-"""Private records from arrays, lists and frames: rows of numbers, targets, and whose they are.
+"""Private records from arrays, lists and frames: rows of numbers, targets, and their people.
 
-Each cell is read by itself as the type that is declared of its column (`tacit._cells`); a cell
-that cannot be read concerns its record alone. At a desk the fit is then refused, before there is a
-ledger, in words that name the column and its type and never a cell. At a site, in a later pass over
-a table, and where `unreadable="drop"` is declared, that record is left out by itself, silently:
-what is released moves by no more than one record's share, and nobody learns that there was one.
-
-What is refused of a container (its shape, a missing y, sparse rows) depends on no cell.
+Each cell is read by itself as its column's declared type (`tacit._cells`). One that cannot be read
+makes a fit refuse before there is a ledger, naming the column and never a cell; at a site, in later
+passes over a table, and with `unreadable="drop"` its record alone is left out silently, so that
+what is released moves by no more than one record's share. Other refusals depend on no cell.
 """
 
 from __future__ import annotations
@@ -44,30 +41,23 @@ READ_CLASSES = (
 
 
 class UnreadableCell(InvalidArgument, TypeError):
-    """A private cell cannot be read as its type; scikit-learn calls that a `TypeError`, too."""
+    """A private cell cannot be read as its type, which scikit-learn calls a `TypeError`."""
 
 
 class Target(Protocol):
-    """What y means: how a column of it is read, a cell at a time. Frozen and picklable."""
+    """Meaning of y: how a column of it is read, cell by cell. Frozen and picklable."""
 
     @property
     def expected(self) -> str:
         """What each cell must be, for the message of a refusal."""
 
     def read(self, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return a target for each cell of y, and which of them could be read. Secret."""
+        """Return a target for each cell of y, and which cells could be read. Secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Labels of a declared set, as indices into it.
-
-    Parameters
-    ----------
-    classes : tuple of str, int, float, bool or bytes
-        All the labels there are, in the order of their indices; public. A cell has the label whose
-        value it is, however it is stored: 1, 1.0 and "1" are one label.
-    """
+    """Labels of a declared public set, as indices into it; 1, 1.0 and "1" are one label."""
 
     classes: tuple[Any, ...]
     _places: dict[str, int] = field(init=False, repr=False, compare=False)
@@ -105,17 +95,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Numbers, clipped to declared bounds.
-
-    Parameters
-    ----------
-    low, high : float
-        The bounds; public.
-    decimal : str
-        The decimal sign of numbers in text.
-    scaled : bool
-        Whether low becomes -1 and high 1.
-    """
+    """Numbers, clipped to declared public bounds; `scaled` maps low to -1 and high to 1."""
 
     low: float
     high: float
@@ -136,13 +116,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Several labels at once, each 0 or 1.
-
-    Parameters
-    ----------
-    count : int
-        How many there are; public.
-    """
+    """Several labels at once, each 0 or 1; their count is public."""
 
     count: int
     expected: str = field(init=False, default="0 or 1", repr=False)
@@ -156,7 +130,7 @@ class Tags:
 
 @dataclass(frozen=True, slots=True)
 class NoTargets:
-    """There is no y: rows alone are learned."""
+    """No y: unsupervised."""
 
     expected: str = field(init=False, default="", repr=False)
 
@@ -166,20 +140,9 @@ class NoTargets:
 
 
 def labels_of(classes: Any, y: Any = None) -> Labels:
-    """Return the label set in order: the declared one, or that of y where it is to be read there.
+    """Return the declared labels in order, or those of y for "from_data"; at least two.
 
-    Parameters
-    ----------
-    classes : iterable or "from_data"
-        The public set of labels, all words or all numbers. "from_data" reads it from y, which no
-        cost covers: the statement then says so. None is refused.
-    y : array of shape (records,), optional
-        Private labels, looked at for "from_data" only. Secret.
-
-    Returns
-    -------
-    Labels
-        At least two.
+    No cost covers "from_data": the statement then says so. y is secret, and read for it only.
     """
     if classes is None:
         raise InvalidArgument(
@@ -202,13 +165,13 @@ def labels_of(classes: Any, y: Any = None) -> Labels:
 
 
 def _kind(label: Any) -> str:
-    """Return whether a label is a word, bytes or a number."""
+    """Return whether a label is text, bytes or a number."""
     kinds = {str: "word", bytes: "bytes"}
     return next((name for kind, name in kinds.items() if isinstance(label, kind)), "number")
 
 
 def _distinct(y: Any) -> tuple[Any, ...]:
-    """Return the labels that occur, in order: the one place that looks at all of them."""
+    """Return the labels that occur, in order: the one function that reads all of them."""
     column = _one_column(y)
     words = {word for word in words_of(column) if word is not None}
     if len(words) > 1:
@@ -223,7 +186,7 @@ def _distinct(y: Any) -> tuple[Any, ...]:
 
 
 def is_from_data(value: Any) -> bool:
-    """Tell whether an argument asks to be read from the private data."""
+    """Whether an argument is to be read from the private data."""
     return isinstance(value, str) and value == FROM_DATA
 
 
@@ -245,7 +208,7 @@ def bounds_of(target_range: Any) -> tuple[float, float]:
 
 
 class Rows(NamedTuple):
-    """Rows of numbers, NaN where a cell could not be read; names of columns where they have any."""
+    """Rows of numbers, NaN where a cell could not be read; column names if there are any."""
 
     values: NDArray[Any]
     names: list[str] | None = None
@@ -265,24 +228,10 @@ _SHAPE = (
 def read_rows(
     X: Any, width: int | None = None, *, as_stored: bool = False, name: str = "X"
 ) -> Rows:
-    """Return rows of numbers, each cell read by itself as float64.
+    """Return rows of numbers in C order, each cell read by itself as float64, or NaN. Secret.
 
-    Parameters
-    ----------
-    X : array, list of rows, or frame
-        Private inputs. Secret.
-    width : int, optional
-        How many numbers a row has, where that is public; otherwise the container says it.
-    as_stored : bool
-        Leave an array in its type and order, for a caller that makes float64 of some rows at a
-        time: the numbers are the same.
-    name : str
-        What messages call X.
-
-    Returns
-    -------
-    Rows
-        In C order; NaN where a cell could not be read. Secret.
+    `width` is the public number of columns, by default the container's. With `as_stored` an array
+    keeps type and order, for a caller that converts rows later. `name` is what messages call X.
     """
     frame = frame_columns(X)
     if frame is not None:
@@ -312,7 +261,7 @@ def _rows_of_frame(names: Sequence[Any], columns: Sequence[Any], name: str) -> R
 
 
 def _texts(names: Sequence[Any]) -> list[str] | None:
-    """Return names that are text; numbers are no names."""
+    """Return names that are text; numbers are not names."""
     texts = [isinstance(each, str) for each in names]
     if any(texts) and not all(texts):
         raise InvalidArgument("Expected the columns of X to have names that are text, or no names.")
@@ -320,7 +269,7 @@ def _texts(names: Sequence[Any]) -> list[str] | None:
 
 
 def _rows_of_list(X: Sequence[Any], width: int | None, name: str) -> Floats:
-    """Read rows one by one: a list is never made an array, which would mix their types."""
+    """Read rows one by one: one array of all of them would mix their types."""
     lengths = [len(row) if _is_row(row) else -1 for row in X]
     if X and width is None:
         if min(lengths) < 0 or len(set(lengths)) > 1:
@@ -362,7 +311,7 @@ def _as_array(X: Any, name: str) -> NDArray[Any]:
 
 
 def _one_column(y: Any) -> Any:
-    """Return y as one column; two dimensions with one column are taken for it."""
+    """Return y as one column, also from two dimensions with one column."""
     frame = frame_columns(y)
     if frame is not None:
         y = frame[1][0] if len(frame[1]) == 1 else np.empty((0, len(frame[1])))
@@ -386,21 +335,10 @@ def _one_column(y: Any) -> Any:
 
 
 def read_stack(stack: Any, shape: tuple[int, ...] | None = None, *, name: str) -> Any:
-    """Return scans or masks (n, *shape) as float32, each voxel read by itself.
+    """Return scans or masks (n, *shape) as float32, each voxel by itself, else NaN. Secret.
 
-    Parameters
-    ----------
-    stack : array or list of arrays
-        One entry a record. Secret.
-    shape : tuple of int, optional
-        Of one of them, where that is public; otherwise the first one's, and all must have it.
-    name : str
-        What messages call it.
-
-    Returns
-    -------
-    array of float32
-        By way of float64, whatever type the entries have; NaN where one cannot be read. Secret.
+    `shape` is that of one entry, where it is public; otherwise the first one's, and all must have
+    it.
     """
     if isinstance(stack, list | tuple):
         parts = [_one_array(each) for each in stack]
@@ -438,20 +376,7 @@ def _single(array: NDArray[Any]) -> NDArray[np.float32]:
 
 
 def people_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
-    """Return the person of each row as a name of fixed length; refuse where one is missing.
-
-    Parameters
-    ----------
-    groups : sequence of str, int, date or bytes, or None
-        Whose each row is; None where each row is its own unit.
-    n_rows : int
-        How many rows there are.
-
-    Returns
-    -------
-    array of bytes of shape (rows,), or None
-        Names by which rows of one person are brought together. Secret.
-    """
+    """Return each row's person as bytes of one length, or None; refuse gaps. Secret."""
     people = names_of_people(groups, n_rows)
     if people is not None and (people == b"").any():
         raise InvalidArgument(
@@ -462,20 +387,7 @@ def people_of(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
 
 
 def names_of_people(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
-    """Return the person of each row as a name of fixed length, empty where there is none. Secret.
-
-    Parameters
-    ----------
-    groups : sequence of str, int, date or bytes, or None
-        Whose each row is; None where each row is its own unit.
-    n_rows : int
-        How many rows there are.
-
-    Returns
-    -------
-    array of bytes of shape (rows,), or None
-        Names by which rows of one person are brought together.
-    """
+    """Return each row's person as bytes of fixed length, empty where missing. Secret."""
     if groups is None:
         return None
     listed = isinstance(groups, list | tuple | range) or getattr(groups, "ndim", 1) == 1
@@ -487,7 +399,7 @@ def names_of_people(groups: Any, n_rows: int) -> NDArray[np.bytes_] | None:
 
 
 def check_containers(X: Any, y: Any, *, needs_y: bool) -> None:
-    """Refuse complex numbers, and a y that is missing, as scikit-learn's contract has it."""
+    """Refuse complex numbers and a missing y, as scikit-learn's contract demands."""
     if needs_y and y is None:
         raise InvalidArgument(
             "Expected y: this estimator requires y to be passed, but the target y is None."
@@ -505,7 +417,7 @@ _NO_NUMBER = (
 
 
 def refuse_unreadable(rows: Rows, fits: NDArray[np.bool_] | None, target: Target) -> None:
-    """Refuse records of which a cell cannot be read, naming its column and type and no cell."""
+    """Refuse records with an unreadable cell, naming its column and type and no cell."""
     odd: list[int] = []
     if not rows.readable.all():
         odd = np.flatnonzero(~finite_rows(rows.values.T)).tolist()
@@ -534,27 +446,18 @@ def read_records(
 
     Parameters
     ----------
-    X : array, list of rows, or frame
-        Private inputs. Secret.
-    y : array, list or column
-        Labels or numbers; None without targets. Secret.
-    groups : sequence, optional
-        Whose each row is. Secret.
-    target : Target
-        How y is read.
-    width : int, optional
-        How many columns X has, where that is public.
-    drop : bool
-        Leave out each record that cannot be read, silently; otherwise refuse all.
-    as_stored : bool
-        As for `read_rows`.
+    X : array, list of rows, or frame, secret
+    y : array, list or column, labels or numbers; None without targets; secret
+    groups : sequence, optional, person of each row, secret
+    target : Target, how y is read
+    width : int, optional, number of columns of X, where that is public
+    drop : bool, leave out unreadable records silently; otherwise refuse all
+    as_stored : bool, as for `read_rows`
 
     Returns
     -------
-    records : PrivateRecords
-        Those that could be read. Secret.
-    names : list of str or None
-        Public.
+    records : PrivateRecords, those that could be read, secret
+    names : list of str or None, public
     """
     rows = read_rows(X, width, as_stored=as_stored)
     count = len(rows.values)
@@ -583,17 +486,14 @@ def public_matrix(
     Parameters
     ----------
     X_public : array of shape (rows, features)
-        At least two rows; None is refused, because without public inputs there is nothing that may
-        be published.
-    n_features : int
-        How many columns the private inputs have.
+        At least two rows; None is refused: without public inputs nothing may be published.
+    n_features : int, number of private columns
     names : sequence of str, optional
         The private columns, which the public ones must repeat where both came as frames.
 
     Returns
     -------
     array of float64, of shape (rows, features)
-        Read as private rows are.
     """
     if X_public is None:
         raise InvalidArgument(

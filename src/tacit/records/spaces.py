@@ -1,9 +1,8 @@
-"""Private records, and the public spaces in which they are looked at.
+"""Private records, and the public feature spaces in which they are compared.
 
-Everything that decides who is near whom is public here: features are fitted on public inputs,
-centred on their mean, and compared within a public radius. Each record's features come from its
-own row alone (`transform_rows`), as the sensitivity argument demands
-(docs/theory/private-knn.md#what-one-unit-can-move).
+Everything that decides who is near whom is public: features are fitted on public inputs, centred on
+their mean, and compared within a public radius. Each record's features come from its own row alone
+(`transform_rows`), as sensitivity demands (docs/theory/private-knn.md#what-one-unit-can-move).
 """
 
 from __future__ import annotations
@@ -52,17 +51,14 @@ def view_alone(features: Any, rows: NDArray[Any], public: NDArray[Any]) -> NDArr
 
     Parameters
     ----------
-    features : transformer
-        Fitted without private rows.
-    rows : array of shape (records, features)
-        Private inputs. Secret.
+    features : transformer, fitted without private rows
+    rows : array of shape (records, features), private inputs
     public : array of shape (rows, features)
-        Public inputs. What is refused, or not, depends on them alone: this may follow a release.
+        Public inputs. Any refusal depends on them alone: this may follow a release.
 
     Returns
     -------
-    array
-        A row of features for each private row.
+    array, a row of features for each private row
     """
     with training_bar("Features of private records", total=len(rows)) as step:
         return unquoted(
@@ -71,7 +67,7 @@ def view_alone(features: Any, rows: NDArray[Any], public: NDArray[Any]) -> NDArr
 
 
 def count_units(people: NDArray[np.bytes_] | None, n_rows: int) -> int:
-    """Return how many units there are: people, or rows where each is its own. Secret."""
+    """Return the number of units: people, or rows where each is its own. Secret."""
     return n_rows if people is None else int(np.unique(people).size)
 
 
@@ -79,25 +75,17 @@ def count_units(people: NDArray[np.bytes_] | None, n_rows: int) -> int:
 class PublicSpace:
     """A public feature space: a fitted transformer (or None), a centre and a radius.
 
+    Each record's features come from its own row alone
+    (docs/theory/private-knn.md#what-one-unit-can-move).
+
     Parameters
     ----------
     features : transformer or None
-        Fitted without private rows; None takes inputs as they are.
-    centre : array of shape (features,)
-        What is subtracted from every row's features. Public.
-    radius : float
-        The public bound on the norm of centred features, above 0.
+        Fitted without private rows; None leaves inputs as they are.
+    centre : array of shape (features,), public, subtracted from every row's features
+    radius : float > 0, public bound on the norm of centred features
     public : array of shape (rows, features)
-        Public inputs on which the transformer is tried out before it meets a private one.
-
-    Notes
-    -----
-    Everything that decides who is near whom is public, and each record's features come from its own
-    row alone.
-
-    References
-    ----------
-    `docs/theory/private-knn.md#what-one-unit-can-move`
+        Public inputs on which the transformer is tested before it reads a private one.
     """
 
     features: Any
@@ -114,24 +102,19 @@ class PublicSpace:
         *,
         centred: bool = True,
     ) -> Self:
-        """Fit the features on public inputs, which also tell the centre and the radius.
+        """Fit features, centre and radius on public inputs alone.
 
         Parameters
         ----------
-        features : transformer or None
-            Cloned before it is fitted; None takes inputs as they are.
-        outside : array of shape (rows, features)
-            The public inputs.
-        radius : float, optional
-            Unless it is given, the largest norm among the public inputs in this space.
+        features : transformer or None, cloned before it is fitted
+        outside : array of shape (rows, features), the public inputs
+        radius : float, optional, by default the largest norm among the public inputs
         centred : bool
-            Whether the centre is their mean. Features that keep a norm with which they were made
-            are not centred: their centre is 0.
+            Whether the centre is their mean; 0 for features that are made with a norm.
 
         Returns
         -------
         PublicSpace
-            A function of public inputs alone.
         """
         fitted = None if features is None else clone(features).fit(outside)
         view = _public_view(fitted, outside)
@@ -145,23 +128,19 @@ class PublicSpace:
 
     @classmethod
     def given(cls, features: Any, radius: float | None, n_features: int) -> Self:
-        """Take the features as they come, where there are no public inputs to fit them on.
+        """Use the features as given, with centre 0, without public inputs to fit them on.
 
         Parameters
         ----------
         features : transformer or None
-            Fitted, on public data, by whoever gave it; those of tacit's own that learn nothing need
-            not be: a row of zeros fits them.
-        radius : float or None
-            A public bound on the norm of the features, which nothing else tells here: None is
-            refused.
-        n_features : int
-            How many columns the inputs have.
+            Fitted on public data by the caller; tacit's own that learn nothing are fitted on a
+            zero.
+        radius : float, a public bound on the norm of the features; None is refused
+        n_features : int, number of input columns
 
         Returns
         -------
         PublicSpace
-            With centre 0.
         """
         if radius is None:
             raise InvalidArgument(
@@ -174,27 +153,24 @@ class PublicSpace:
         return cls(features, np.zeros(1), positive(radius=radius), zeros)
 
     def sent(self) -> PublicSpace:
-        """Return it as it goes along with many blocks of records: with few public inputs.
+        """Return the same space with few public inputs, to be sent along with blocks of records.
 
         Returns
         -------
         PublicSpace
-            The same space.
         """
         return replace(self, public=self.public[:_TRIED])
 
     def view(self, inputs: NDArray[Any]) -> Floats:
-        """Return public inputs in this space.
+        """Return public inputs in this space, centred; all of them are transformed at once.
 
         Parameters
         ----------
-        inputs : array of shape (rows, features)
-            Public: all of them are seen at once.
+        inputs : array of shape (rows, features), public
 
         Returns
         -------
         array of float64
-            Their features, centred; a row for each input.
         """
         return _public_view(self.features, inputs) - self.centre
 
@@ -203,40 +179,31 @@ class PublicSpace:
 
         Parameters
         ----------
-        rows : array of shape (records, features)
-            Private inputs. Secret.
+        rows : array of shape (records, features), private inputs
 
         Returns
         -------
-        array
-            A row of features for each; NaN where the transformer fails on it.
+        array, NaN where the transformer fails on a row
         """
         return rows if self.features is None else view_alone(self.features, rows, self.public)
 
     def seen(self, rows: NDArray[Any], look: Look) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return what `look` sees of private rows in this space, and which rows these are. Secret.
+        """Apply `look` to the features of private rows, each as if it were alone. Secret.
+
+        A row on which the features fail or are not finite is left out: to refuse it, or to warn of
+        it, would disclose that it is in the data.
 
         Parameters
         ----------
-        rows : array of shape (records, features)
-            Private inputs. Secret.
+        rows : array of shape (records, features), private inputs
         look : callable
-            Makes an array with a row for each of some centred features that it is given. It is
-            called with no rows at all, then with block after block, and must see each row by
-            itself.
+            From some centred features to an array with a row for each, treating each row by itself;
+            called with no rows first, then with block after block.
 
         Returns
         -------
-        seen : array
-            What was seen of the rows that have a place.
-        placed : array of bool, of shape (records,)
-            Which rows these are.
-
-        Notes
-        -----
-        Each row is there as if it were alone. One on which the features fail, or are not finite,
-        has no place and is left out: to refuse it, or to warn of it, would tell that it is in the
-        data.
+        seen : array, a row for each row that is not left out
+        placed : array of bool, of shape (records,), which rows these are
         """
         inside = self.inside(rows)
         looks = [look(np.empty((0, inside.shape[1])))]
@@ -265,16 +232,14 @@ def _public_view(features: Any, inputs: NDArray[Any]) -> Floats:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PrivateRecords(Secret):
-    """The private rows of a fit, their class indices or numbers, and whose they are. Secret.
+    """The private rows of a fit, their targets and people. Secret.
 
     Parameters
     ----------
-    rows : array
-        Inputs, or what is seen of them in a public space; one for each record.
-    targets : array of shape (records,)
-        Class indices, or numbers for a regression.
+    rows : array, inputs or their features, one row for each record
+    targets : array of shape (records,), class indices, or numbers for a regression
     people : array of shape (records,), optional
-        Whose record each is, as `units_of` names them; None where each is its own unit.
+        Person of each record as `units_of` names them; None where each is its own unit.
     """
 
     rows: NDArray[Any]
@@ -288,16 +253,15 @@ class PrivateRecords(Secret):
 
     @property
     def n_units(self) -> int:
-        """How many units there are."""
+        """Number of units."""
         return count_units(self.people, len(self.rows))
 
     def shares(self) -> Floats:
-        """Return one over the number of records of each record's own person.
+        """Return weights that sum to 1 for each person: 1/(number of the person's records).
 
         Returns
         -------
-        array of float64, of shape (records,)
-            Weights that sum to 1 over each person; all 1 where each record is its own unit. Secret.
+        array of float64, of shape (records,), secret
         """
         if self.people is None:
             return np.ones(len(self.targets))
@@ -305,42 +269,37 @@ class PrivateRecords(Secret):
         return np.asarray(1.0 / count[owner])
 
     def seen_in(self, space: PublicSpace, look: Look) -> PrivateRecords:
-        """Return them with what `look` sees of each row in the space; who has no place is silent.
+        """Return the records with `look` applied in a space, without those that it leaves out.
 
         Parameters
         ----------
         space : PublicSpace
-            Where the rows are looked at.
-        look : callable
-            Makes an array with a row for each of some centred features, as for `PublicSpace.seen`.
+        look : callable, as for `PublicSpace.seen`
 
         Returns
         -------
         PrivateRecords
-            Without those that have no place: who says nothing is not counted, either.
         """
         seen, placed = space.seen(self.rows, look)
         return replace(self.only(placed), rows=seen)
 
     def said(self, mechanism: Any, say: Say) -> Any:
-        """Return what they say to a mechanism, as `StreamedRecords` do it part by part. Secret.
+        """Return the contribution of all records to a mechanism. Secret.
 
         Parameters
         ----------
         mechanism : ExactlySummed
-            Which adds it.
         say : callable
-            Makes what some records say, of these records and public things alone.
+            The contribution of some records, computed from them and public values alone.
 
         Returns
         -------
         Contributions or ScoredRecords
-            What all of them say.
         """
         return say(self)
 
     def parts(self, work: Callable[[Iterator[PrivateRecords]], Any]) -> Iterator[Any]:
-        """Yield what a pure function makes of them, as `StreamedRecords` do it for each piece.
+        """Yield the result of a pure function, as `StreamedRecords` does for each piece.
 
         Parameters
         ----------
@@ -349,8 +308,7 @@ class PrivateRecords(Secret):
 
         Yields
         ------
-        any
-            Once. Secret.
+        any, once, secret
         """
         yield work(
             self.only(slice(start, start + BLOCK))
@@ -358,17 +316,15 @@ class PrivateRecords(Secret):
         )
 
     def only(self, placed: NDArray[np.bool_] | slice) -> PrivateRecords:
-        """Return some of them.
+        """Return some of the records, in the same order.
 
         Parameters
         ----------
         placed : array of bool, of shape (records,), or slice
-            Which ones.
 
         Returns
         -------
         PrivateRecords
-            Their rows, targets and people, in the same order.
         """
         people = None if self.people is None else self.people[placed]
         return PrivateRecords(self.rows[placed], self.targets[placed], people)

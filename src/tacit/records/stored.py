@@ -1,8 +1,7 @@
-"""Private rows in files without a name, brought together by a keyed hash of person or teacher.
+"""Private rows in unnamed files, grouped by a keyed hash of person or teacher.
 
-What is read in pieces must meet somewhere: a person's rows before anything is bounded, a teacher's
-before it is trained. One pass puts every row where the others of its kind are; then one file at a
-time is in memory.
+A person's rows must meet before anything is bounded, a teacher's before it is trained. One pass
+puts every row into its bucket; then one file at a time is in memory.
 """
 
 from __future__ import annotations
@@ -39,13 +38,13 @@ class RecordArrays(NamedTuple):
 
 
 class Piece(Protocol):
-    """A part of a source: it can be read any number of times, and always holds the same."""
+    """A part of a source that can be read repeatedly, with the same records."""
 
     def read(self) -> Iterator[RecordArrays]:
-        """Go through its records, block by block. Secret."""
+        """Yield its records, block by block. Secret."""
 
     def portable(self) -> Piece:
-        """Return it as it may be sent to another process."""
+        """Return it in a form that may be sent to another process."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -55,7 +54,7 @@ class ArrayPiece:
     blocks: tuple[RecordArrays, ...]
 
     def read(self) -> Iterator[RecordArrays]:
-        """Go through them."""
+        """Yield them."""
         yield from self.blocks
 
     def portable(self) -> Piece:
@@ -65,31 +64,15 @@ class ArrayPiece:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Spread:
-    """How rows are spread among teachers: by a keyed hash of each unit's own id.
-
-    Parameters
-    ----------
-    n_teachers : int
-        How many teachers there are; public.
-    key : bytes
-        Of the hash, as for `shard_of`.
-    """
+    """Assignment of rows to `n_teachers` (public) by a keyed hash of each unit's id."""
 
     n_teachers: int
     key: bytes
 
     def hashes(self, records: PrivateRecords) -> NDArray[np.uint64]:
-        """Return the keyed hash of each record's person, or of the record itself. Secret.
+        """Return the keyed hash of each record's person, or of its raw row. Secret.
 
-        Parameters
-        ----------
-        records : PrivateRecords
-            With raw rows: a feature's last bit may depend on the rows beside it.
-
-        Returns
-        -------
-        array of uint64
-            One for each record.
+        Raw: a feature's last bit may depend on the rows beside it.
         """
         ids = records.people
         if ids is None:
@@ -97,45 +80,20 @@ class Spread:
         return unit_hashes(ids, self.key)
 
     def width(self, n_buckets: int) -> int:
-        """Return how many teachers, one behind the other, share a bucket.
-
-        Parameters
-        ----------
-        n_buckets : int
-            How many buckets there are.
-
-        Returns
-        -------
-        int
-            At least 1.
-        """
+        """Return how many consecutive teachers share a bucket, at least 1."""
         return -(-self.n_teachers // n_buckets)
 
     def buckets_of(self, hashes: NDArray[np.uint64], n_buckets: int) -> Integers:
-        """Return the bucket of each record. Secret.
-
-        Parameters
-        ----------
-        hashes : array of uint64
-            The records' own.
-        n_buckets : int
-            How many buckets there are.
-
-        Returns
-        -------
-        array of int
-            Numbers from 0 on.
-        """
+        """Return the bucket of each record, from 0 on. Secret."""
         return teachers_of(hashes, self.n_teachers) // self.width(n_buckets)
 
 
 class Buckets(Secret):
-    """Rows on disk, in files without a name that nobody else can open, and that end with us.
+    """Rows on disk, in unnamed files that nobody else can open, and that end with this process.
 
-    A file is unlinked as soon as it is open (mode 0600 before that), so that whatever ends this
-    process, `kill -9` included, frees it. Rows of one person are in one bucket, which a keyed hash
-    names: that of the person, of a key that is drawn here and kept nowhere, or, with a `spread`,
-    that of the teacher.
+    A file (mode 0600) is unlinked as soon as it is open, so that any end of this process, `kill -9`
+    included, frees it. A keyed hash of the person, with a key that is drawn here and never stored,
+    or of the teacher, with a `spread`, names a row's bucket.
     """
 
     def __init__(self, spread: Spread | None = None) -> None:
@@ -146,7 +104,7 @@ class Buckets(Secret):
         self._turn = 0
 
     def add(self, records: PrivateRecords) -> None:
-        """Put records where their people are; where each is its own unit, anywhere."""
+        """Put records into their people's buckets; where each is its own unit, into any."""
         row = self._described(records)
         packed = np.zeros(len(records.rows), dtype=row)
         packed["X"], packed["t"] = records.rows, records.targets
@@ -177,18 +135,7 @@ class Buckets(Secret):
         return [_Bucket(self, number) for number in range(len(self._files))]
 
     def load(self, number: int) -> Iterator[PrivateRecords]:
-        """Go through the records of a bucket, some at a time, each with all that are its person's.
-
-        Parameters
-        ----------
-        number : int
-            Of the bucket, from 0 on.
-
-        Yields
-        ------
-        PrivateRecords
-            At most about `AT_ONCE` of them, unless one person has more.
-        """
+        """Yield a bucket's records, about `AT_ONCE` at a time, each with all of its person's."""
         packed = self.packed(number)
         if "who" not in (packed.dtype.names or ()):
             for some in blocks(len(packed), AT_ONCE):
@@ -200,18 +147,7 @@ class Buckets(Secret):
             yield PrivateRecords(own["X"], own["t"], own["who"])
 
     def packed(self, number: int) -> NDArray[Any]:
-        """Return all that a bucket holds, with fields X, t, and who or hash where there are any.
-
-        Parameters
-        ----------
-        number : int
-            Of the bucket, from 0 on.
-
-        Returns
-        -------
-        array
-            A row for each record. Secret.
-        """
+        """Return all rows of a bucket, with fields X, t, and who or hash if present. Secret."""
         if self._row is None:
             return np.empty(0, dtype=[("X", "<f8", (0,)), ("t", "<i8")])
         self._files[number].seek(0)
@@ -249,7 +185,7 @@ class Buckets(Secret):
 
 
 def _whole_people(sorted_people: NDArray[Any]) -> Iterator[slice]:
-    """Cut sorted people into parts of about `AT_ONCE` rows, none of whom is in two."""
+    """Cut sorted people into parts of about `AT_ONCE` rows, each person in one part."""
     ends = np.flatnonzero(sorted_people[1:] != sorted_people[:-1]) + 1
     ends = np.append(ends, len(sorted_people)) if len(sorted_people) else ends
     start = 0
@@ -264,7 +200,7 @@ def _whole_people(sorted_people: NDArray[Any]) -> Iterator[slice]:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Bucket:
-    """One bucket; what it holds was checked when it was put there."""
+    """One bucket, of records that were checked before."""
 
     buckets: Buckets
     number: int
@@ -281,16 +217,7 @@ class _Bucket:
 class StoredShards(Shards, Secret):
     """The teachers' records in buckets, of which one at a time is in memory. Secret.
 
-    Parameters
-    ----------
-    n_teachers, random_state : int
-        As for every `Shards`.
-    buckets : Buckets
-        Where the rows are, spread by teachers.
-    view : callable
-        Makes of raw rows what teachers see, each row by itself.
-    columns : int
-        How many numbers of a row they see.
+    `view` makes of raw rows what teachers see (`columns` numbers), each row by itself.
     """
 
     buckets: Buckets
@@ -299,18 +226,7 @@ class StoredShards(Shards, Secret):
     _held: dict[int, tuple[NDArray[Any], ...]] = field(default_factory=dict)
 
     def records(self, number: int) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return a teacher's records and classes; whose features are not finite teaches nobody.
-
-        Parameters
-        ----------
-        number : int
-            Of the teacher, from 0 on.
-
-        Returns
-        -------
-        pair of arrays
-            In the order that all records at once would have there. Secret.
-        """
+        """Return a teacher's records and classes, without rows of non-finite features. Secret."""
         bucket = number // self.buckets.teachers_in_one
         if bucket not in self._held:
             self._held.clear()  # before the next is read: one at a time

@@ -1,9 +1,8 @@
-"""Private records that do not fit into memory: read in pieces, as often as they are asked.
+"""Private records that do not fit into memory: read in pieces, in repeated passes.
 
-Nothing here is approximate. What a record says depends on that record and on public things alone,
-and sums are whole steps of a public grid: pieces of any size, in any order, on any machine, add up
-to the same bits as all records at once. A person's records must meet before anything is bounded, so
-where there are people every row first goes to the bucket that a keyed hash of its person names.
+A record's contribution depends on that record and on public values alone, and sums are whole steps
+of a public grid: pieces of any size, in any order, on any machine, add up to the same bits. Where
+there are people, every row first goes to the bucket of its person.
 """
 
 from __future__ import annotations
@@ -35,18 +34,13 @@ class StreamedRecords(Secret):
 
     Parameters
     ----------
-    pieces : callable
-        Returns the pieces; called for each pass over the records.
-    n_units : int
-        How many units there are. Secret.
-    by_person : bool
-        Whether the unit is a person.
-    executor : str or client
-        Where the pieces are added up; as for teachers.
+    pieces : callable, returns the pieces, for each pass over the records
+    n_units : int, secret
+    by_person : bool, whether the unit is a person
+    executor : str or client, where the pieces are added up, as for teachers
     space, look
-        How rows are seen, as in `PrivateRecords.seen_in`; None: as they are.
-    stored : Buckets, optional
-        Where the rows are, if they were spread over files.
+        Transformation of rows, as in `PrivateRecords.seen_in`; None for none.
+    stored : Buckets, optional, where the rows are, if they were spread over files
     """
 
     pieces: Pieces
@@ -58,31 +52,27 @@ class StreamedRecords(Secret):
     stored: Buckets | None = None
 
     def seen_in(self, space: PublicSpace, look: Look) -> StreamedRecords:
-        """Return them as `look` will see each row in the space; nothing is read yet.
+        """Return the records with `look` to be applied in a space; nothing is read yet.
 
         Parameters
         ----------
         space : PublicSpace
-            Where the rows are looked at.
-        look : callable
-            Makes an array with a row for each of some centred features.
+        look : callable, as for `PublicSpace.seen`
 
         Returns
         -------
         StreamedRecords
-            The same pieces.
         """
         return replace(self, space=space.sent(), look=look)
 
     def said(self, mechanism: Any, say: Say) -> ExactSum:
-        """Return what all records add up to: one pass over them.
+        """Return the sum of all records' contributions: one pass over them.
 
         Parameters
         ----------
         mechanism : ExactlySummed
-            Which adds.
         say : callable
-            Makes what some records say, of these records and public things alone.
+            The contribution of some records, computed from them and public values alone.
 
         Returns
         -------
@@ -96,18 +86,17 @@ class StreamedRecords(Secret):
         return total
 
     def parts(self, work: Work) -> Iterator[Any]:
-        """Yield what a pure function makes of the records of each piece: one pass over them.
+        """Yield the result of a pure function for each piece: one pass over the records.
 
         Parameters
         ----------
         work : callable
-            Goes through the records of a piece, block by block, as often as it is called; it and
-            what it returns can be sent to other processes.
+            Goes through the records of a piece, block by block, in any number of passes; it and its
+            result are sent between processes.
 
         Yields
         ------
-        any
-            For each piece once, in any order. Secret.
+        any, for each piece once, in any order, secret
         """
         pieces, here = self.pieces(), _is_here(self.executor)
         tasks = (
@@ -138,7 +127,7 @@ Work = Callable[[Iterator[PrivateRecords]], Any]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Job:
-    """What a worker does with a piece: read it, and work on what is read."""
+    """Work on a piece in a worker."""
 
     work: Work
 
@@ -155,7 +144,7 @@ class _Job:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Adding:
-    """Look, say, add."""
+    """Transform rows, compute contributions, add them."""
 
     space: PublicSpace | None
     look: Look | None
@@ -204,8 +193,7 @@ def _checked_there(
 ) -> StreamedRecords | None:
     """Check all rows where they will be added up, and return them as they are streamed.
 
-    None where people have to be brought together first, and where a part could not be checked:
-    then this process goes through the rows, and its error says what is wrong with which.
+    None where people have to be grouped first, or a part failed: this process then finds the error.
     """
     first = next(_records_of(checking()), None)
     if first is None or first.by_person:
@@ -236,23 +224,19 @@ def streamed(
     Parameters
     ----------
     pieces : callable
-        Returns the pieces of the source. Given False they refuse a record that cannot be read, as
-        the first pass must, before there is a ledger; given True they leave it out, silently.
+        Returns the pieces. Given False they refuse a record that cannot be read, as the first pass
+        must, before there is a ledger; given True they leave it out, silently.
     outside : array or None
-        Public inputs, none of which may be a private row; None where nobody looks.
+        Public inputs, none of which may be a private row; None skips that check.
     again : bool
-        Whether the source can be read again; if not, rows go to files without a name.
-    executor : str or client
-        Where sums will be computed.
-    spread : Spread, optional
-        By whom rows are to be brought together; they then go to files, too.
+        Whether the source can be read again; if not, rows go to unnamed files.
+    executor : str or client, where sums will be computed
+    spread : Spread, optional, assignment to teachers; rows then go to files, too
 
     Returns
     -------
-    streamed : StreamedRecords
-        Records that were all checked.
-    buckets : Buckets or None
-        What has to be closed when all is done.
+    streamed : StreamedRecords, all checked
+    buckets : Buckets or None, to be closed at the end
     """
     checking, later = partial(pieces, False), partial(pieces, True)
     if again and spread is None and not _is_here(executor):

@@ -1,7 +1,7 @@
-"""What a caller adds to a report: what was learned, how good it is, sections of its own.
+"""What a caller adds to a report: the model, its measures, sections of its own.
 
-A ledger knows what was spent and nothing of what came of it. All of this is public, as the page is:
-measures rest on rows that were declared public, or on a release that the same ledger paid for.
+All of this is public, as the page is: measures rest on rows that were declared public, or on a
+release that the same ledger paid for.
 """
 
 from __future__ import annotations
@@ -27,20 +27,14 @@ class Measure:
 
     Parameters
     ----------
-    what : str
-        What was measured: "right labels", "Dice of liver and spleen".
-    value : float
-        The number; more is better.
+    what : str, "right labels", "Dice of liver and spleen"
+    value : float, more is better
     on : str
-        On which rows, and why it may be told: "297 held-out rows, declared public".
-    chance : float, optional
-        What the same number is for somebody who learned nothing.
-    by_chance : str
-        How: "always saying their most frequent label"; "" where that goes without saying.
-    percent : bool
-        Print a share as 86.9 %, otherwise as 0.869.
-    low : float, optional
-        The lower end of a band about the value, where there is one.
+        On which rows, and why they may be used: "297 held-out rows, declared public".
+    chance : float, optional, the number of a model that learned nothing
+    by_chance : str, how: "always saying their most frequent label", or ""
+    percent : bool, print a share as 86.9 %, otherwise as 0.869
+    low : float, optional, the lower end of a band about the value
 
     Examples
     --------
@@ -65,12 +59,12 @@ class Measure:
 
     @property
     def text(self) -> str:
-        """The number for people."""
+        """The formatted number."""
         return self._printed(self.value)
 
     @property
     def chance_text(self) -> str:
-        """What chance reaches, for people; "" where that is not known."""
+        """The formatted chance level; "" where it is unknown."""
         return "" if self.chance is None else self._printed(self.chance)
 
     @property
@@ -81,7 +75,7 @@ class Measure:
 
     @property
     def beside_chance(self) -> str:
-        """What to say where it does not beat chance."""
+        """A sentence where it does not beat chance."""
         if self.chance is not None and self.value > self.chance:
             return "No better than chance, as far as its band tells"
         return "No better than chance"
@@ -92,18 +86,14 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """What a model is, in words for those who did not make it.
+    """A model in words for outsiders.
 
     Parameters
     ----------
-    predicts : str
-        What it says of an input: "One of 10 classes: 0, 1, …".
-    inputs : str
-        What it looks at: "Rows of 3 columns: age, income, region".
-    method : str
-        How it was learned from private records.
-    measures : tuple of Measure
-        How good it is; a page says so where nothing was measured.
+    predicts : str, "One of 10 classes: 0, 1, …"
+    inputs : str, "Rows of 3 columns: age, income, region"
+    method : str, how it was learned from private records
+    measures : tuple of Measure, empty where nothing was measured
     """
 
     predicts: str
@@ -120,18 +110,14 @@ class Learned:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Section:
-    """A part of the page that a caller writes, with a table and figures where it has them.
+    """A section of the page that a caller writes.
 
     Parameters
     ----------
     title : str
-        Its heading.
-    paragraphs : sequence of str
-        Plain text.
-    columns : sequence of str
-        Headings of the table; the first column holds words, the others numbers.
-    rows : sequence of sequences of str
-        The table, each row as long as `columns`.
+    paragraphs : sequence of str, plain text
+    columns : sequence of str, headings of the table: a column of words, then of numbers
+    rows : sequence of sequences of str, each as long as `columns`
     figures : sequence of pairs
         A caption, and a matplotlib Figure or an SVG text; secret ones are refused.
 
@@ -155,20 +141,8 @@ class Section:
 
 
 def listed(names: Sequence[Any]) -> str:
-    """Print names, the first of many, and how many more there are.
+    """Join public names with commas: the first ones, and the number of the others.
 
-    Parameters
-    ----------
-    names : sequence
-        Public names of classes or columns.
-
-    Returns
-    -------
-    str
-        Separated by commas.
-
-    Examples
-    --------
     >>> listed(["ill", "well"]), listed(range(22))[-17:]
     ('ill, well', '18, 19 and 2 more')
     """

@@ -1,8 +1,8 @@
-"""The figures that everybody may see, one look for all, and the ways out: a file, an SVG element.
+"""Public figures in one style, and their export to a file or an SVG element.
 
-Figures are made with matplotlib's object interface (no pyplot, no global state). Colours are those
-of Okabe and Ito, distinguishable by the colour-blind; lines differ by dash as well, for print. A
-figure that only the data owner may see (`owner_analysis`) gets its mark here, and keeps it.
+Figures are made with matplotlib's object interface (no pyplot). Colours are those of Okabe and Ito,
+distinguishable by the colour-blind; lines differ by dash as well. A figure for the data owner alone
+(`owner_analysis`) is marked here for good.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _NO_DATES: Mapping[str, dict[str, Any]] = {
 
 
 def new_figure(title: str, *, rows: int = 1, size: tuple[float, float] = (6.2, 3.7)) -> Figure:
-    """Return a figure of `rows` axes above each other that share x; the title says what is seen."""
+    """Return a titled figure of `rows` axes above each other that share x."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -69,13 +69,13 @@ def new_figure(title: str, *, rows: int = 1, size: tuple[float, float] = (6.2, 3
 
 
 def label(axes: Axes, *, x: str = "", y: str = "", delta: float | None = None) -> None:
-    """Name the axes; where a delta belongs to the number of epsilon, y says it."""
+    """Name the axes; y names the delta of its epsilon."""
     axes.set_xlabel(x, color=INK, fontsize=10)
     axes.set_ylabel(y + at_delta(delta), color=INK, fontsize=10)
 
 
 def at_delta(delta: float | None) -> str:
-    """Return the delta that belongs to an epsilon, in brackets, if there is one."""
+    """Return the delta of an epsilon, in brackets, if there is one."""
     return "" if delta is None else f" (delta = {delta:g})"
 
 
@@ -86,18 +86,18 @@ def line(axes: Axes, place: int, x: Floats, y: Floats, *, name: str, **style: An
 
 
 def note(axes: Axes, text: str, place: Any, axis: Any, offset: Any, **style: Any) -> None:
-    """Write beside a line what it is; `axis` says in which coordinates `place` is."""
+    """Annotate a line; `axis` is the coordinate system of `place`."""
     look = {"fontsize": 9, "color": INK, **style}
     axes.annotate(text, place, xycoords=axis, xytext=offset, textcoords="offset points", **look)
 
 
 def legend(axes: Axes, place: Any) -> None:
-    """Name the curves."""
+    """Draw the legend."""
     axes.legend(frameon=False, fontsize=9, labelcolor=INK, loc=place)
 
 
 def mark_secret(figure: Figure) -> Figure:
-    """Write SECRET over a figure, in red, and mark it so that no report takes it; return it."""
+    """Write SECRET over a figure, in red, and mark it so that no report accepts it; return it."""
     if not is_secret(figure):
         figure.set_gid(SECRET_ID)
         figure.suptitle(SECRET_MARK, color=ALARM, fontsize=12, fontweight="bold")
@@ -107,7 +107,7 @@ def mark_secret(figure: Figure) -> Figure:
 
 
 def is_secret(figure: Figure) -> bool:
-    """Tell whether a figure shows secret quantities."""
+    """Whether a figure shows secret quantities."""
     return figure.get_gid() == SECRET_ID
 
 
@@ -128,7 +128,7 @@ def curves_of(**named: ArrayLike) -> list[Floats]:
 
 
 def named_curves(curves: Mapping[str, ArrayLike], **x: ArrayLike) -> list[Floats]:
-    """Return x, if given, and the curves, of which there must be one at least, equally long."""
+    """Return x, if given, and one or more curves, equally long."""
     if not curves:
         raise InvalidArgument("Expected curves to hold at least one name and its numbers.")
     return curves_of(**x, **{f"curves[{name!r}]": values for name, values in curves.items()})
@@ -145,19 +145,14 @@ def trade_off_figure(
 
     Parameters
     ----------
-    x : array of shape (n,)
-        Numbers of queries.
-    curves : mapping of str to array
-        A name ("sigma 40") and one epsilon for every value of `x`.
-    budget : float, optional
-        Epsilon at which a dotted line is drawn.
-    delta : float, optional
-        Of all epsilons; the axis says it.
+    x : array of shape (n,), numbers of queries
+    curves : mapping of str to array, a name ("sigma 40") and one epsilon for every value of `x`
+    budget : float, optional, epsilon at which a dotted line is drawn
+    delta : float, optional, of all epsilons, for the axis
 
     Returns
     -------
-    Figure
-        matplotlib's; public.
+    Figure, public
 
     Examples
     --------
@@ -187,19 +182,16 @@ def trade_off_figure(
 
 
 def gallery_figure(images: ArrayLike, captions: Sequence[str]) -> Figure:
-    """Draw public images in a grid, each with its caption; at most 40 are shown.
+    """Draw public images in a grid, ten a row, each with its caption; at most 40 are shown.
 
     Parameters
     ----------
-    images : array of shape (n, height, width)
-        Public grey values, large ones dark.
-    captions : sequence of str
-        One an image, its released label, say.
+    images : array of shape (n, height, width), public grey values, large ones dark
+    captions : sequence of str, one an image, such as its released label
 
     Returns
     -------
     Figure
-        matplotlib's, ten images a row.
 
     Examples
     --------
@@ -235,16 +227,13 @@ def gallery_figure(images: ArrayLike, captions: Sequence[str]) -> Figure:
 
 
 class Points(NamedTuple):
-    """A method's line: epsilons, mean accuracies, and the range of the repetitions.
+    """A method's curve: epsilons, mean accuracies, and the range of the repetitions.
 
     Parameters
     ----------
-    epsilon : sequence of float
-        Worst-case budgets, each above 0.
-    mean : sequence of float
-        Accuracies from 0 to 1, one an epsilon: the mean of the repetitions.
-    least, most : sequences of float
-        Accuracies of the worst and the best repetition.
+    epsilon : sequence of float, worst-case budgets > 0
+    mean : sequence of float, mean accuracies of the repetitions, from 0 to 1
+    least, most : sequences of float, accuracies of the worst and the best repetition
     """
 
     epsilon: Sequence[float]
@@ -253,12 +242,11 @@ class Points(NamedTuple):
     most: Sequence[float]
 
     def checked(self) -> list[Floats]:
-        """Return the four as arrays; refuse what is no range of accuracies.
+        """Return the four as arrays of equal length; refuse an invalid range of accuracies.
 
         Returns
         -------
         list of arrays
-            Epsilon, mean, least and most, equally long.
         """
         arrays = epsilon, mean, least, most = curves_of(**self._asdict())
         if (epsilon <= 0).any() or (least > mean + 1e-12).any() or (mean > most + 1e-12).any():
@@ -278,29 +266,21 @@ def comparison_figure(
 ) -> Figure:
     """Draw a score against epsilon; a bar spans the repetitions from the worst to the best.
 
+    Where the best methods are nearly right, the axis is logarithmic in the error: 99 % and 99.5 %
+    stand as far apart as 90 % and 95 %.
+
     Parameters
     ----------
-    curves : mapping of str to Points
-        Methods by name, in the order of the legend.
+    curves : mapping of str to Points, methods by name, in the order of the legend
     title : str
-        What is seen.
-    delta : float, optional
-        Of all epsilons; the axis says it.
+    delta : float, optional, of all epsilons, for the axis
     references : mapping of str to float, optional
-        Accuracies drawn as horizontal lines: what is reached without privacy, or by saying one
-        label.
-    score : str
-        What the vertical axis shows; from 0 to 1.
+        Horizontal lines, such as accuracy without privacy, or of one constant label.
+    score : str, label of the vertical axis, from 0 to 1
 
     Returns
     -------
     Figure
-        matplotlib's.
-
-    Notes
-    -----
-    Where the best methods are nearly right, the axis is logarithmic in the error, so that 99 % and
-    99.5 % stand as far apart as 90 % and 95 %.
 
     Examples
     --------
@@ -335,7 +315,7 @@ def comparison_figure(
 
 
 def _folded(name: str) -> str:
-    """Break a long name into lines, so that the legend leaves room for what it names."""
+    """Wrap a long name, so that the legend leaves room for the curves."""
     return "\n".join(textwrap.wrap(name, _LEGEND_WIDTH))
 
 
@@ -381,17 +361,15 @@ def _back(place: Floats) -> Floats:
 
 
 def figure_svg(figure: Figure) -> str:
-    """Return a figure as an `<svg>` element for a page: no prolog, as wide as its place.
+    """Return a figure as an `<svg>` element for a page: no prolog, full width.
 
     Parameters
     ----------
-    figure : Figure
-        matplotlib's. A secret one stays marked, and no report takes it.
+    figure : Figure, a secret one stays marked, and no report accepts it
 
     Returns
     -------
-    str
-        The same text for the same figure.
+    str, the same for the same figure
 
     Examples
     --------
@@ -402,21 +380,18 @@ def figure_svg(figure: Figure) -> str:
 
 
 def save_figure(figure: Figure, path: PathLike, *, secret: bool = False) -> Path:
-    """Write a figure as PNG, SVG or PDF, by the suffix of `path`, in one step.
+    """Write a figure as PNG, SVG or PDF, by the suffix of `path`, atomically.
 
     Parameters
     ----------
     figure : Figure
-        matplotlib's.
     path : path
-        Ends in .png, .svg or .pdf.
-    secret : bool
-        Mark the figure as secret first. One of the owner's analysis is marked already.
+    secret : bool, mark the figure as secret first; one of the owner's analysis is already
 
     Returns
     -------
     Path
-        Where it was written; a secret figure is readable by its owner only: mode 0600.
+        A secret figure is readable by its owner only: mode 0600.
     """
     target = Path(path)
     kind = target.suffix.lower().removeprefix(".")

@@ -1,9 +1,8 @@
-"""The data owner's own analysis of a run: what it costs on its actual votes. All of it is secret.
+"""The data owner's own analysis of a run: its cost on its actual votes. All of it is secret.
 
-Expected values, as in the 2018 paper's tables: an answer counts with its probability of being
-given, a check with its data-independent cost. Nothing here may be published except through
-`Sanitise` (docs/sharp-edges.md#data-dependent-epsilon-raw): the paper's figures carry a red SECRET
-mark, are saved with mode 0600, and are refused by the report. No message quotes a number.
+Expected values, as in the 2018 paper's tables. Nothing here may be published except through
+`Sanitise` (docs/sharp-edges.md#data-dependent-epsilon-raw): figures carry a red SECRET mark, are
+saved with mode 0600, and are refused by the report. No message quotes a number.
 """
 
 from __future__ import annotations
@@ -46,29 +45,22 @@ BINS = 25
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SecretAnalysis:
-    """What a run costs on its votes; `repr` shows nothing of it.
-
-    All of it is for the data owner alone.
+    """Cost of a run on its votes, for the data owner alone; `repr` shows nothing of it.
 
     Parameters
     ----------
-    delta : float
-        At which every epsilon here is counted.
-    worst_case_epsilon : float
-        What the ledger charges, whatever the votes.
-    data_dependent_epsilon : float
-        By the tight bound on these votes.
+    delta : float, of every epsilon here
+    worst_case_epsilon : float, what the ledger charges, whatever the votes
+    data_dependent_epsilon : float, by the tight bound on these votes
     theorem6_epsilon : float
         By the bound and the conversion of the 2018 paper; of LNMax, by those of the 2017 paper.
-    best_order : float
-        The Renyi order at which the data-dependent epsilon is least.
-    expected_answers : float
-        How many queries are answered, on average over the noise of the checks.
+    best_order : float, the Renyi order of the least data-dependent epsilon
+    expected_answers : float, number of answers, averaged over the noise of the checks
     smooth_sensitivity : float or None
         Of the data-dependent cost at the best order. None, as the next, where a run cannot be
         sanitised: LNMax and Interactive-GNMax.
     sanitised_epsilon_estimate : float or None
-        About what `tacit sanitise` would say with its defaults.
+        Approximate result of `tacit sanitise` with its defaults.
     per_query : array of shape (queries,)
         RDP of each query at the best order, weighted by its chance of being answered.
     cumulative : dict of str to array of shape (queries,)
@@ -97,18 +89,18 @@ class SecretAnalysis:
 
     @property
     def share_of_cost_of_dearest_tenth(self) -> float:
-        """How much of the cost the dearest tenth of the queries has."""
+        """Share of the cost of the most expensive tenth of the queries."""
         return _dearest_tenth(self.per_query)[1]
 
 
 def _dearest_tenth(costs: Floats) -> tuple[int, float]:
-    """Return how many queries are a tenth, and how much of the cost the dearest of them carry."""
+    """Return how many queries are a tenth, and the most expensive tenth's share of the cost."""
     tenth, total = max(1, costs.size // 10), float(costs.sum())
     return tenth, float(np.sort(costs)[-tenth:].sum()) / total if total > 0 else 0.0
 
 
 class _Run(NamedTuple):
-    """Votes, noise of the answer, chances of being answered, and what one check costs."""
+    """Votes, noise of the answer, chances of being answered, and the cost of one check."""
 
     counts: Integers
     noise: str
@@ -118,14 +110,14 @@ class _Run(NamedTuple):
     sanitisable: bool = True
 
     def answers(self, noise: float, bound: str = "tight") -> Floats:
-        """Return what each query's answer costs at each order, tight or by the papers' bound."""
+        """Return the cost of each query's answer at each order, tight or by the papers' bound."""
         if self.noise == "gamma":
             name = "tight" if bound == "tight" else "pate2017"
             return privacy.lnmax_rdp(self.counts, noise, ORDERS, name)
         return privacy.gnmax_rdp(self.counts, noise, ORDERS, bound)
 
     def total(self, noise: float) -> Floats:
-        """Return what all answers cost, each times its chance of being given, and all checks."""
+        """Return the cost of all answers, each times its chance of being given, and all checks."""
         if self.noise == "gamma":
             return np.asarray(self.answers(noise).sum(axis=0))
         paid = privacy.gnmax_rdp_total(self.counts, noise, ORDERS, weights=self.chance)
@@ -166,30 +158,20 @@ def secret_analysis(
 ) -> SecretAnalysis:
     """Price a run on its actual votes: GNMax, LNMax, Confident- or Interactive-GNMax. Secret.
 
+    Expected values, as in the tables of PATE 2018: an answer counts with its probability of being
+    given, a check with its data-independent cost (docs/sharp-edges.md#data-dependent-epsilon-raw).
+
     Parameters
     ----------
     mechanism : GNMax, LNMax, ConfidentGNMax or InteractiveGNMax
-        What released, or will release, the labels.
-    votes : array of int, shape (queries, classes)
-        How many teachers voted for each class. Secret.
+    votes : array of int, shape (queries, classes), secret
     delta : float
-        At which epsilon is counted.
     student : array of shape (queries, classes), optional
-        The probabilities that Interactive-GNMax compares with. Public.
+        The public probabilities that Interactive-GNMax compares with.
 
     Returns
     -------
     SecretAnalysis
-        For the data owner's eyes only; nothing of it is printed.
-
-    Notes
-    -----
-    Expected values, as in the 2018 paper's tables: an answer counts with its probability of being
-    given, a check with its data-independent cost.
-
-    References
-    ----------
-    PATE 2018; `docs/sharp-edges.md#data-dependent-epsilon-raw`.
     """
     run = _run(mechanism, votes, student)
     counts, chance, noise = run.counts, run.chance[:, None], getattr(mechanism, run.noise)
@@ -227,7 +209,7 @@ def secret_analysis(
 
 
 def _sanitised(rdp: float, smooth: float, order: float, delta: float) -> float:
-    """About what `tacit sanitise` would say with its defaults (the noise at its mean)."""
+    """Return about what `tacit sanitise` would state with its defaults (the noise at its mean)."""
     price = privacy.sanitise_cost(order, 0.2 / order, 6.0, 1.0 / order, delta / 20, delta / 20)
     scale = smooth * float(np.exp(price.scale_quantile / order))
     conversion = float(privacy.conversion_term(np.array([order]), 0.9 * delta)[0])
@@ -242,13 +224,10 @@ def sigma_sweep(
     Parameters
     ----------
     mechanism : GNMax, LNMax, ConfidentGNMax or InteractiveGNMax
-        Its noise of the answer is varied, from a quarter to four times what it is.
-    votes : array of int, shape (queries, classes)
-        How many teachers voted for each class. Secret.
+        Its noise of the answer is varied, from a quarter to four times its value.
+    votes : array of int, shape (queries, classes), secret
     delta : float
-        At which epsilon is counted.
-    student : array of shape (queries, classes), optional
-        The probabilities that Interactive-GNMax compares with. Public.
+    student : array of shape (queries, classes), optional, as in `secret_analysis`
 
     Returns
     -------
@@ -270,29 +249,23 @@ def sigma_sweep(
 def votes_cost_figure(
     top_votes: ArrayLike, costs: ArrayLike, *, n_teachers: int, threshold: float | None = None
 ) -> Figure:
-    """Draw how many queries have how many votes for the winner, and what each bin costs. Secret.
+    """Draw a histogram of winners' votes, and the cost of each bin. Secret.
+
+    In the manner of PATE 2018, figure 5, left (`python -m papers pate figure-5` draws that):
+    agreement is cheap, disagreement is not.
 
     Parameters
     ----------
     top_votes : array of shape (queries,)
         Votes for the winner, from 0 to `n_teachers`. Secret.
     costs : array of shape (queries,)
-        What each query costs, RDP at one order, say; costs add within a bin. Secret.
+        Cost of each query, such as RDP at one order; costs add within a bin. Secret.
     n_teachers : int
-        How many teachers vote.
-    threshold : float, optional
-        Votes that a check asks for; a dotted line.
+    threshold : float, optional, of a check; a dotted line
 
     Returns
     -------
-    Figure
-        matplotlib's, marked as secret.
-
-    References
-    ----------
-    In the manner of PATE 2018, figure 5, left, which shows the queries that pass a check and the
-    mean cost of one answer instead (`python -m papers pate figure-5` draws that): agreement is
-    cheap, disagreement is not.
+    Figure, marked as secret
     """
     top, each = figures.curves_of(top_votes=top_votes, costs=costs)
     teachers = at_least(1, n_teachers=n_teachers)
@@ -327,8 +300,7 @@ def cumulative_cost_figure(curves: Mapping[str, ArrayLike]) -> Figure:
 
     Returns
     -------
-    Figure
-        matplotlib's, marked as secret.
+    Figure, marked as secret
     """
     drawn = figures.named_curves(curves)
     queries = np.arange(1, drawn[0].size + 1, dtype=np.float64)
@@ -348,26 +320,19 @@ def sigma_cost_figure(
 ) -> Figure:
     """Draw epsilon against the noise sigma, for this data and in the worst case. Secret.
 
+    Choosing sigma by this figure spends privacy that is not accounted for
+    (docs/sharp-edges.md#tuning-on-private-votes).
+
     Parameters
     ----------
-    sigmas : array of shape (n,)
-        Noise of the answer.
-    data_dependent : array of shape (n,)
-        Epsilon of these votes at each sigma. Secret.
-    worst_case : array of shape (n,)
-        Epsilon of any votes at each sigma.
-    delta : float
-        Of all epsilons; the axis says it.
+    sigmas : array of shape (n,), noise of the answer
+    data_dependent : array of shape (n,), epsilon of these votes at each sigma, secret
+    worst_case : array of shape (n,), epsilon of any votes at each sigma
+    delta : float, of all epsilons
 
     Returns
     -------
-    Figure
-        matplotlib's, marked as secret.
-
-    Notes
-    -----
-    Choosing sigma by this figure spends privacy that nobody counts
-    (`docs/sharp-edges.md#tuning-on-private-votes`).
+    Figure, marked as secret
     """
     x, own, worst = figures.curves_of(
         sigmas=sigmas, data_dependent=data_dependent, worst_case=worst_case

@@ -1,9 +1,8 @@
 """The HTML report: one self-contained file for the person who signs, and for those who check.
 
-Inline SVG and CSS, no script, nothing loaded from anywhere; readable on a phone and in print. It
-shows what the ledger and the statement hold, and the notes and figures that the caller adds. The
-same ledger gives the same report, byte by byte. Here are the numbers and what is refused; the words
-are in templates/report.html, which escapes whatever it is given.
+Inline SVG and CSS, no script, nothing loaded; the same ledger gives the same report, byte by byte.
+Here are the numbers and the refusals; the words are in templates/report.html, which escapes
+whatever it is given.
 """
 
 from __future__ import annotations
@@ -71,29 +70,24 @@ def render_report(
     ledger : Ledger
         Verified first: a damaged one raises `LedgerDamaged`.
     statement : Statement, optional
-        What to sign; by default `ledger.statement()`, the worst case. A sanitised one is shown with
-        the worst case beside it; a secret one raises `SecretDisclosure`, and one that is not about
-        the ledger as it is now raises `InvalidArgument`.
-    title : str, optional
-        "Privacy report" by default.
+        The statement to sign; by default `ledger.statement()`, the worst case. A sanitised one is
+        shown with the worst case beside it; a secret one raises `SecretDisclosure`, and one that is
+        not about the ledger as it is now raises `InvalidArgument`.
+    title : str, optional, "Privacy report" by default
     learned : Learned, optional
-        What came of the releases and how good it is, for the top of the page. Without it the page
-        says that a ledger knows neither.
+        The model and its measures, for the top of the page, which says so if it is missing.
     sections : sequence of Section
-        Parts of the caller's own, such as a paid evaluation; they stand behind the statement.
+        The caller's own, such as a paid evaluation, after the statement.
     figures : sequence of pairs
         A caption, and a matplotlib Figure or an SVG text; secret ones are refused.
-    notes : sequence of str
-        Paragraphs of plain text, public as the page is.
+    notes : sequence of str, public paragraphs of plain text
     files : mapping of str to str, optional
         Of a run that is about to be sealed: the SHA-256 of its other files. The statement is then
         the one of the seal to come, with `NO_HEAD` for its head.
 
     Returns
     -------
-    str
-        A page without scripts, which loads nothing; the same for the same ledger. Unit: the
-        ledger's.
+    str, a page without scripts, which loads nothing
 
     Examples
     --------
@@ -126,19 +120,17 @@ def write_report(
     figures: Sequence[tuple[str, Figure | str]] = (),
     notes: Sequence[str] = (),
 ) -> Path:
-    """Write `render_report(…)` to a file, in one step; return its path.
+    """Write `render_report(…)` to a file, atomically; return its path.
 
     Parameters
     ----------
-    path : path
-        Of the HTML file; one that exists is replaced.
+    path : path, replaced if it exists
     ledger, statement, title, learned, sections, figures, notes
         As in `render_report`.
 
     Returns
     -------
     Path
-        Where the page was written.
     """
     page = render_report(
         ledger,
@@ -167,7 +159,7 @@ def _of_kind(kind: type[Any], **named: Any) -> Any:
 
 
 def _parts(sections: Sequence[Section]) -> list[tuple[Section, list[tuple[str, str]]]]:
-    """Return sections, each with its figures as they are embedded."""
+    """Return sections, each with its embedded figures."""
     return [
         (_of_kind(Section, sections=part), _drawn(part.figures, prefix=f"section{place}-"))
         for place, part in enumerate(sections, start=1)
@@ -207,7 +199,7 @@ def _template() -> Template:
 def shown(
     ledger: Ledger, statement: Statement | None = None, *, sealed: bool = False
 ) -> dict[str, Any]:
-    """Verify a ledger, read it once, and return what the page says of it; nothing of it is secret.
+    """Verify a ledger, read it once, and return the page's public values.
 
     Refuses a statement that is secret, or not about this ledger.
     """
@@ -264,10 +256,9 @@ def _refuse_secret(statement: Statement) -> None:
 
 
 def _check_agrees(statement: Statement, shot: Snapshot, *, sealed: bool) -> None:
-    """Refuse a statement that says less than the ledger, or something of another moment.
+    """Refuse a statement that claims more privacy than the ledger, or is of another moment.
 
-    Notes that cost nothing, such as that the model was published, may follow on its head; a run's
-    is that of the next entry, which will seal it.
+    Free notes, such as of a publication, may follow its head; a run's head is the next entry.
     """
     worst = shot.statement
     if sealed:
@@ -292,7 +283,7 @@ def _check_agrees(statement: Statement, shot: Snapshot, *, sealed: bool) -> None
 
 
 def _summary(shot: Snapshot) -> str:
-    """Say in a line what was released: how many queries of which mechanism."""
+    """Summarise in a line what was released: how many queries of which mechanism."""
     asked: dict[str, int] = {}
     for entry in shot.entries:
         if entry.is_paid:
@@ -303,9 +294,9 @@ def _summary(shot: Snapshot) -> str:
 
 
 def presumed(statement: Statement, shot: Snapshot) -> list[str]:
-    """Return everything that a statement presumes, one thing a sentence, for boxes to tick.
+    """Return each assumption of a statement as a sentence, for boxes to tick.
 
-    Mechanisms join what they presume by "and that"; the rest is what no ledger can see of itself.
+    Mechanisms join theirs by "and that"; the rest is what no ledger can check itself.
     """
     said = [part for each in statement.assumes for part in _ONE_MORE.split(each)]
     unit = statement.unit
@@ -321,7 +312,7 @@ def presumed(statement: Statement, shot: Snapshot) -> list[str]:
 
 
 def _warnings(statement: Statement, worst: Statement) -> tuple[str, ...]:
-    """Return what the statements warn of, each once, and whether sanitising was worth it."""
+    """Return the statements' warnings, each once, and whether sanitising was worth it."""
     said = [*worst.warnings, *statement.warnings]
     if statement.kind == "sanitised" and statement.epsilon >= worst.epsilon:
         said.append("the sanitised epsilon is no smaller than the worst case, which holds too")
@@ -337,7 +328,7 @@ def _ticks(shot: Snapshot) -> dict[str, Any]:
 
 
 def _insecure(shot: Snapshot) -> str:
-    """Name the entries whose noise protects nothing."""
+    """Name the entries with insecure noise."""
     seeded = [str(e.sequence) for e in shot.entries if e.noise == "insecure-seeded"]
     if not seeded:
         return ""
@@ -347,7 +338,7 @@ def _insecure(shot: Snapshot) -> str:
 
 
 def _computed(shot: Snapshot) -> dict[str, Any]:
-    """Return the numbers of the formulas that somebody can check by hand."""
+    """Return the numbers of the formulas that can be checked by hand."""
     terms, total = shot.terms, shot.total
     costs = [f"{entry.cost:.6g}" for entry in shot.entries]
     if len(costs) > _MOST_ADDED:
@@ -367,7 +358,7 @@ def _computed(shot: Snapshot) -> dict[str, Any]:
 
 
 def _priced_by(shot: Snapshot) -> str:
-    """Name each accountant and its versions once; lines of older schemas do not tell."""
+    """Name each accountant and its versions once; older schemas have none."""
     told = {}
     for versions in (dict(entry.priced_by) for entry in shot.entries if entry.priced_by):
         accountant = versions.pop("accountant")
@@ -377,14 +368,14 @@ def _priced_by(shot: Snapshot) -> str:
 
 
 class Cell(NamedTuple):
-    """A short text, and the whole of it for those who point at it."""
+    """A short text, and the whole of it as a tooltip."""
 
     text: str
     whole: str = ""
 
 
 def release_row(entry: Entry, spent: float) -> dict[str, Any]:
-    """Return one release, as the table shows it."""
+    """Return the table row of one release."""
     plan = entry.plan
     return {
         "number": entry.sequence,
@@ -412,7 +403,7 @@ def _parameters(entry: Entry) -> list[tuple[str, Cell]]:
 
 
 def _words(name: str) -> str:
-    """Print the name of a parameter for people.
+    """Format the name of a parameter for people.
 
     >>> _words("n_teachers"), _words("sigma_check")
     ('teachers', 'sigma check')
@@ -421,7 +412,7 @@ def _words(name: str) -> str:
 
 
 def value_cell(value: Any) -> Cell:
-    """Print a parameter of a plan: three digits, hashes shorter, mechanisms as name(…)."""
+    """Format a parameter of a plan: three digits, hashes shorter, mechanisms as name(…)."""
     if isinstance(value, float):
         is_whole = value == int(value)
         return Cell(number(value) if is_whole else plain_power(f"{value:.3g}"), repr(value))
@@ -437,18 +428,18 @@ def value_cell(value: Any) -> Cell:
 
 
 def number(value: float) -> str:
-    """Print a number as it was given, without a needless ".0" or "e-05"."""
+    """Format a number as it was given, without a needless ".0" or "e-05"."""
     is_whole = value == int(value) and abs(value) < 1e15
     return plain_power(str(int(value)) if is_whole else repr(value))
 
 
 def plain_power(text: str) -> str:
-    """Print 1e-5 instead of 1e-05."""
+    """Format 1e-5 instead of 1e-05."""
     return re.sub(r"e([+-]?)0+(?=\d)", r"e\1", text)
 
 
 def time_cell(text: str) -> Cell:
-    """Print a time in UTC."""
+    """Format a time in UTC."""
     try:
         moment = datetime.fromisoformat(text).astimezone(UTC)
     except (TypeError, ValueError):

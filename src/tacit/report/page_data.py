@@ -1,7 +1,6 @@
-"""What a caller added to a report, in report.json beside the page: with it the page is made anew.
+"""A report's arguments in report.json beside the page, with figures as SVG.
 
-A finished run's page is written again when the run is evaluated or another file is published. What
-drew the figures is gone by then; their SVG is here.
+A finished run's page is written again when the run is evaluated or another file is published.
 """
 
 from __future__ import annotations
@@ -22,19 +21,7 @@ FORMAT = "tacit-report/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PageData:
-    """Arguments of `render_report` beside ledger and statement, as it takes them.
-
-    Parameters
-    ----------
-    learned : Learned, optional
-        What came of the releases.
-    sections : sequence of Section
-        Parts of the caller's own.
-    figures : sequence of pairs
-        A caption, and a matplotlib Figure or an SVG text.
-    notes : sequence of str
-        Paragraphs.
-    """
+    """Arguments of `render_report` beside ledger and statement."""
 
     learned: Learned | None = None
     sections: Sequence[Section] = ()
@@ -42,13 +29,7 @@ class PageData:
     notes: Sequence[str] = ()
 
     def to_json(self) -> str:
-        """Return it as JSON, with figures as SVG; the page refuses secret ones.
-
-        Returns
-        -------
-        str
-            Public, as the page is.
-        """
+        """Return it as JSON, with figures as SVG; secret ones are refused."""
         plain = {
             "format": FORMAT,
             "learned": None if self.learned is None else asdict(self.learned),
@@ -68,29 +49,12 @@ class PageData:
         return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def as_arguments(self) -> dict[str, Any]:
-        """Return what `render_report` takes.
-
-        Returns
-        -------
-        dict
-            By name.
-        """
+        """Return arguments of `render_report` by name."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @classmethod
     def read(cls, path: PathLike) -> Self:
-        """Read what `to_json` wrote.
-
-        Parameters
-        ----------
-        path : path
-            The file; figures are checked again when they are embedded.
-
-        Returns
-        -------
-        PageData
-            For the same page.
-        """
+        """Read what `to_json` wrote; figures are checked again when they are embedded."""
         try:
             plain = json.loads(Path(path).read_text(encoding="utf-8"))
             if plain.pop("format") != FORMAT:

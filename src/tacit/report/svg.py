@@ -1,8 +1,7 @@
 """Inline SVG that can neither run nor load anything.
 
-A report is one file without scripts or resources from elsewhere, whatever figures it is given. An
-SVG is parsed, held against a list of what drawings need, and written anew, so that what was checked
-is what is embedded. Identifiers get a prefix, so that several figures share one page.
+An SVG is parsed, compared with a list of what drawings need, and written anew, so that what was
+checked is what is embedded. Identifiers get a prefix: several figures share one page.
 """
 
 from __future__ import annotations
@@ -72,10 +71,7 @@ def _parsed(text: str) -> ElementTree.Element:
 
 
 def _style_for_all(root: ElementTree.Element) -> str:
-    """Take out style sheets, which would reach the whole page; return what they say of "*".
-
-    Metadata goes as well: it names addresses.
-    """
+    """Remove metadata (addresses) and style sheets (of the whole page); return the style of "*"."""
     inherited = []
     for parent in list(root.iter()):
         for child in list(parent):
@@ -116,7 +112,7 @@ def _local(tag: object) -> str:
 
 
 def _attribute(key: str) -> str:
-    """Return the attribute's plain name, or "" for one of a namespace that HTML does not know."""
+    """Return the attribute's plain name, or "" for one of a namespace unknown to HTML."""
     name = key.removeprefix(_XLINK)
     return "" if name.startswith("{") or name not in (key, "href") else name
 

@@ -1,4 +1,4 @@
-"""A run in words for those who did not make it: the top of its report, and of its model card."""
+"""A run in words for outsiders: the top of its report, and of its model card."""
 
 from __future__ import annotations
 
@@ -24,24 +24,7 @@ def learned_by(
     *,
     image_shape: tuple[int, ...] | None = None,
 ) -> Learned:
-    """Say what a run learned, from what, how, and how good it is on rows declared public.
-
-    Parameters
-    ----------
-    config : RunConfig
-        Of the run.
-    classes : sequence, optional
-        What its student tells apart; None where it does not say.
-    metrics : dict
-        As metrics.json has them.
-    image_shape : tuple of int, optional
-        Where rows are images.
-
-    Returns
-    -------
-    Learned
-        Public: it comes from the configuration and from rows declared public alone.
-    """
+    """Describe a run's model, inputs, method and measures, from public values alone."""
     scans = config.method == "segmentation"
     return Learned(
         predicts=_predicts(classes, config.data.options.get("target"), scans=scans),

@@ -1,11 +1,9 @@
-"""What a run began with: a keyed digest of its files, so that it goes on with no other people's.
+"""A keyed digest of a run's files, so that a resumed run has the same data.
 
-What was released does not tell whose it is: under the same path there may be another file by the
-time that a killed run goes on. So a random key, and under it a digest of the name, the size and the
-content of each file, stand in the run's folder until it ends. Key and digest together let whoever
-has them try out guesses of a whole file: they are secret as the records are, readable by the owner
-alone (mode 0600), never published, packaged or noted. Whether a start is refused depends on two
-contents of one path, and on no record where they are the same.
+What was released does not identify its data, and a path may lead to another file when a killed run
+is resumed. So a random key, and under it a digest of the name, size and content of each file, are
+in the run's folder until it ends. With both, guesses of a whole file can be tested: they are secret
+as the records are, mode 0600, never published, packaged or noted.
 """
 
 from __future__ import annotations
@@ -33,14 +31,14 @@ _UNKNOWN = (
 
 
 def files_of(where: DataConfig) -> dict[str, str]:
-    """Return what a configuration calls its files, and where they are."""
+    """Return the paths of a configuration's files, by key."""
     words = {key: getattr(where, key) for key in ("source", "public_source", "held_out_source")}
     words |= {key: str(where.options.get(key, "")) for key in ("masks_source", "patients_file")}
     return {key: place_of(word) for key, word in words.items()}
 
 
 def place_of(word: str) -> str:
-    """Return where the data of a word are; nothing for a set that ships with a package.
+    """Return the path of a data set's word; nothing for a set that ships with a package.
 
     >>> place_of("csv:patients.csv"), place_of("scans"), place_of("digits")
     ('patients.csv', 'scans', '')
@@ -50,16 +48,9 @@ def place_of(word: str) -> str:
 
 @contextlib.contextmanager
 def begun_with(folder: Path, places: Mapping[str, str], *kept: str) -> Iterator[None]:
-    """Note the files that a run begins with; where it goes on, refuse other ones.
+    """Note digests of the files that a run begins with; refuse other files if it is resumed.
 
-    Parameters
-    ----------
-    folder : path
-        The run's, held by this process.
-    places : mapping of str to str
-        Files or folders, by what the configuration calls them; "" where there are none.
-    *kept : str
-        What is in the folder once there is something to go on with.
+    `kept` are the files in the folder that make it a run to resume.
     """
     goes_on = any((folder / name).exists() for name in kept)
     if goes_on and (folder / NAME).exists():
@@ -79,7 +70,7 @@ def begun_with(folder: Path, places: Mapping[str, str], *kept: str) -> Iterator[
 
 
 def forget(folder: Path) -> None:
-    """Remove what a run noted: before its statement is written, so that no finished run has it."""
+    """Remove the digests, before the statement is written: no finished run has them."""
     (folder / NAME).unlink(missing_ok=True)
 
 
@@ -120,7 +111,7 @@ def _digest(key: bytes, place: Path, own: Path) -> str:
 
 
 def _files(place: Path, own: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files of a place with their names in it, but for hidden ones and the run's own."""
+    """Yield a path's files with their relative names, without hidden ones and the run's own."""
     if place.is_file():
         yield "", place
     seen = {own}

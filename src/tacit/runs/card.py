@@ -1,4 +1,4 @@
-"""The model card of a run, in Markdown: what the model is, for whom, how good, what it presumes."""
+"""The model card of a run, in Markdown: the model, its use, quality and assumptions."""
 
 from __future__ import annotations
 
@@ -11,24 +11,7 @@ from tacit.runs.config import RunConfig
 
 
 def model_card(config: RunConfig, learned: Learned, statement: Statement, *, onnx: bool) -> str:
-    """Return the model card of a run; everything in it is public.
-
-    Parameters
-    ----------
-    config : RunConfig
-        The run's.
-    learned : Learned
-        What came of it, and how good it is.
-    statement : Statement
-        What may be said, with the run's head.
-    onnx : bool
-        Whether the model was published as ONNX, too.
-
-    Returns
-    -------
-    str
-        What it predicts, from what, for whom, how well, what its number means and presumes.
-    """
+    """Return the model card of a run; everything in it is public. `onnx` if ONNX was published."""
     sections = {
         "What it predicts": learned.predicts,
         "From what": learned.inputs,

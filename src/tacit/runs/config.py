@@ -24,7 +24,7 @@ _ROUNDING = 1e-9  # what the sum of two shares may be above one
 
 @dataclass(frozen=True, slots=True)
 class DataConfig:
-    """Where the rows come from, and which of them are private, public and held out.
+    """Sources of the rows, and which of them are private, public and held out.
 
     Parameters
     ----------
@@ -33,35 +33,31 @@ class DataConfig:
         rows that the next two declare otherwise.
     private, public : int or float
         How many rows of a set that ships with a package are private, and how many are public
-        inputs; or which shares of a file, such as 0.6 and 0.2. 0 where sources say it.
+        inputs; or which shares of a file, such as 0.6 and 0.2. 0 with several sources.
     public_source : str
         Public inputs without labels, in a word; "" where one source is split, or where a method
         needs none.
     held_out_source : str
         Rows declared public with their labels, for the metrics; "" if there are none.
     declare_public : bool
-        Says that all rows of a file but the private share are public. Needed to split one.
+        Declares all rows of a file but the private share public. Needed to split one.
     allow_overlap : bool
-        Do not look for private rows that are also public or held out; the ledger then says so, for
-        ever.
+        Skip the search for private rows that are also public or held out; the ledger then warns of
+        it, permanently.
     split_rule : int
-        Which rule splits one file: 2 says that no run of tacit before 0.3 split it, 1 keeps the
+        Which rule splits one file: 2 declares that no run of tacit before 0.3 split it, 1 keeps the
         rule of those runs, so that rows which were private stay so. Needed to split one.
     name : str
-        What the ledger calls the data; by default the source, without where it lies.
+        Name of the data in the ledger; by default the source, without its folder.
     options : dict
-        What the loader takes: the roles of a CSV file's columns, the classes of an archive.
+        The loader's arguments: the roles of a CSV file's columns, the classes of an archive.
 
     Notes
     -----
-    One set that ships with a package: the first `private` rows of a seeded shuffle are private, the
-    next `public` ones are inputs whose labels nobody uses, and the rest are held out: declared
-    public, for the metrics. One file: `private` and `public` are shares, the hash of each person's
-    id, or of the row as it stands in the file, decides on which side it falls, and `declare_public`
-    says that all but the private rows are public. Several: all rows of `source` are private, those
-    of `public_source` are inputs without labels, and those of `held_out_source`, if there is one,
-    are declared public with their labels. Networks trained on the records themselves (dpsgd, mac)
-    need no public inputs: leave `public` or `public_source` out.
+    A set that ships with a package: a seeded shuffle, then `private` private rows, `public` inputs
+    with unused labels, and held-out rows, declared public, for the metrics. One file: shares; the
+    hash of each person's id, or of the stored row, decides its side. Several sources: each is one
+    part. Networks trained on the records (dpsgd, mac) need no public inputs.
     """
 
     source: str
@@ -101,7 +97,7 @@ class DataConfig:
 
     @property
     def title(self) -> str:
-        """What the data are called; of a file its own name, without where it lies."""
+        """Name of the data; of a file its own, without its folder."""
         kind, colon, place = self.source.partition(":")
         return self.name or f"{kind}{colon}{Path(place).name}"
 
@@ -112,7 +108,7 @@ class DataConfig:
 
     @property
     def split_caveat(self) -> str:
-        """What a ledger must confess of a file that was split; it depends on no row."""
+        """The ledger's caveat about a file that was split; it depends on no row."""
         rule = " (split rule 2)" if self.split_rule == 2 else ""
         return (
             f"the other rows of {self.title} were declared public{rule}: the student may "
@@ -120,7 +116,7 @@ class DataConfig:
         )
 
     def _check_sizes(self) -> None:
-        """Take two shares, or two numbers of rows."""
+        """Refuse anything but two shares, or two numbers of rows."""
         if self.by_share or isinstance(self.public, float):
             for key, share in (("private", self.private), ("public", self.public)):
                 if not (0 < share < 1 or (key == "public" and share == 0)):
@@ -137,9 +133,9 @@ class DataConfig:
             )
 
     def check_split(self) -> None:
-        """Refuse a file that is split by numbers of rows, or without saying what is public then.
+        """Refuse a file split by numbers of rows, or without `declare_public`.
 
-        Not where the configuration is made: that of a run of an earlier version stays readable.
+        Not in the constructor: configurations of earlier versions stay readable.
         """
         if not self.private:
             return
@@ -168,14 +164,11 @@ class DataConfig:
     def keep_apart(self, **more: str) -> None:
         """Refuse to call a file public whose rows are private, by its name or by its content.
 
+        A student may contain public inputs, and a score on private rows is theirs.
+
         Parameters
         ----------
-        **more : str
-            Further public sources, each under the name that an error calls it by.
-
-        Notes
-        -----
-        A student may hold public inputs as they are, and a score on private rows is theirs.
+        **more : str, further public sources, by their names in errors
         """
         public = {"public_source": self.public_source, "held_out_source": self.held_out_source}
         for key, other in (public | more).items():
@@ -187,7 +180,7 @@ class DataConfig:
 
 
 def _same_place(one: str, other: str) -> bool:
-    """Tell whether two sources are the same word, the same place, or files of the same bytes."""
+    """Whether two sources are the same word, the same path, or files of the same bytes."""
     if one == other:
         return True
     first, second = (Path(source.partition(":")[2] or source) for source in (one, other))
@@ -211,8 +204,8 @@ class PrivacyConfig:
     delta : float
         Above 0 and below 1.
     allow_large_delta : bool
-        Take delta as it is, without comparing it with the number of records or people; the
-        statement then warns of that.
+        Accept any delta, without comparing it with the number of records or people; the statement
+        then warns of that.
     ledger : str
         The path of a ledger that all runs on these data share: `epsilon` is then what this run may
         spend, the ledger's budget what all may, and there is one statement for all. "" for a ledger
@@ -237,14 +230,13 @@ class RunConfig:
     Parameters
     ----------
     data : DataConfig
-        Where the rows come from, and what they are for.
+        Sources of the rows, and their use.
     privacy : PrivacyConfig
         The budget.
     method : str
         The name of a method: "pate", "knn", "dpsgd".
     settings : dict
-        The method's own table, which is the signature of its estimator; what is not given gets the
-        estimator's default. Objects are named by their words.
+        The method's own table: arguments of its estimator, with objects named by their words.
     executor : str
         Where teachers are trained or sums are added up: "serial", "local" (processes of this
         machine) or the address of a Dask scheduler. Methods that have neither take "serial" only.
@@ -281,48 +273,44 @@ class RunConfig:
 
     @property
     def learns_numbers(self) -> bool:
-        """Whether the target holds numbers: the data declare their bounds, and no classes."""
+        """Whether the target is numeric: the data declare its bounds, and no classes."""
         return "target_range" in self.data.options
 
     @property
     def spreads_anything(self) -> bool:
-        """Whether the executor is this process, or the method gives it something to do."""
+        """Whether the executor is this process, or the method uses it."""
         return self.executor == "serial" or self.learner.takes("executor")
 
     @property
     def learner(self) -> Any:
-        """The method, as it learns this run's labels or numbers."""
+        """The method for this run's labels or numbers."""
         return method_named(self.method).for_targets(self.learns_numbers)
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Read a TOML file; a missing or unknown key is named.
+        """Read a TOML file, without any data; a missing or unknown key is named.
 
         Parameters
         ----------
         path : path
-            The file.
 
         Returns
         -------
         RunConfig
-            Checked; no data were read.
         """
         return cls.parse(_read_toml(Path(path)))
 
     @classmethod
     def of_finished(cls, folder: Path) -> Self:
-        """Read the configuration of a finished run, which an earlier version may have written.
+        """Read the configuration of a finished run, also of an earlier version.
 
         Parameters
         ----------
         folder : path
-            The run's.
 
         Returns
         -------
-        RunConfig
-            In today's names.
+        RunConfig, in today's names
         """
         raw = _as_named_now(_read_toml(folder / "config.toml"))
         data = raw.get("data")
@@ -332,17 +320,16 @@ class RunConfig:
 
     @classmethod
     def parse(cls, raw: dict[str, Any]) -> Self:
-        """Build the configuration from plain tables.
+        """Build the configuration from plain tables, without reading any data.
 
         Parameters
         ----------
         raw : dict
-            What a TOML file holds: `data`, `privacy`, `method`, and a table of the method's name.
+            A parsed TOML file: `data`, `privacy`, `method`, and a table of the method's name.
 
         Returns
         -------
         RunConfig
-            Checked; no data were read.
         """
         parts = dict(raw)
         for name, kind in (("data", DataConfig), ("privacy", PrivacyConfig)):
@@ -360,8 +347,7 @@ class RunConfig:
 
         Returns
         -------
-        str
-            What `read` makes the same configuration of.
+        str, from which `read` makes the same configuration
         """
         top = {"method": self.method, "executor": self.executor, "seed": self.seed}
         lines = [f"{key} = {toml_text(value)}" for key, value in top.items()]
@@ -387,7 +373,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _as_named_now(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return the tables of a run of 0.1 in today's names: 0 and some words stood for no value."""
+    """Return the tables of a run of 0.1 in today's names: 0 and some words meant no value."""
     method = str(raw.get("method", "pate"))
     table = raw.get(method)
     if not isinstance(table, dict):
@@ -399,7 +385,7 @@ def _as_named_now(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def section_of(kind: type[Kind], table: Any, name: str) -> Kind:
-    """Return a section of the configuration; what is unknown or missing in its table is named."""
+    """Return a section of the configuration; an unknown or missing key is named."""
     takes = inspect.signature(kind).parameters
     only_known(table, takes, name)
     required = [key for key, item in takes.items() if item.default is item.empty]

@@ -1,13 +1,10 @@
-"""`tacit evaluate`: a finished run, and private records kept apart that say how good it is.
+"""`tacit evaluate`: a finished run's student, scored once on private held-out records.
 
-evaluation.json     noisy tables, figures with bands
-evaluation.html     where they were declared to be others: the report on their ledger
-evaluation/         what was released, with the hash of the entry that paid for it
-evaluation.payer    where the ledger of the people kept apart is, if they were declared to be others
+evaluation.json, evaluation/   noisy tables with bands, and the release
+evaluation.html, .payer        with disjoint people: the report on their ledger, and its path
 
-That ledger stands beside the records themselves (kept-apart.csv.ledger): whichever run they judge,
-they pay from one budget. Report, card and statement are written anew, and the run is sealed again:
-the statement covers what the evaluation cost where the run's own ledger paid.
+That ledger stands beside the records (kept-apart.csv.ledger) and pays for every run they evaluate.
+The run is sealed anew; its statement covers the cost where the run's own ledger paid.
 """
 
 from __future__ import annotations
@@ -55,20 +52,15 @@ PAID_APART = (
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
-    """What `evaluate_run` left in the folder of a run.
+    """Result of `evaluate_run`.
 
     Parameters
     ----------
-    folder : path
-        The run's.
-    found : Evaluation
-        The figures.
-    statement : Statement
-        Of the ledger that paid.
-    ledger : Ledger
-        Which that is.
-    head : str
-        The run's, as it is sealed now.
+    folder : path, the run's
+    found : Evaluation, the figures
+    statement : Statement, of the ledger that paid
+    ledger : Ledger, which paid
+    head : str, the run's, as it is sealed now
     """
 
     folder: Path
@@ -91,37 +83,33 @@ def evaluate_run(
     ledger: str | Path | None = None,
     again: bool = False,
 ) -> EvaluationResult:
-    """Let private records kept apart say, once, how good the student of a finished run is.
+    """Evaluate the student of a finished run, once, on private held-out records.
+
+    Everything is in the folder, noted in the run's ledger, before this returns.
 
     Parameters
     ----------
-    folder : path
-        Of the run.
+    folder : path, of the run
     holdout : str
         The records, in a word, with the columns of the run's source: "csv:kept-apart.csv".
-    epsilon : float
-        What this may cost by itself, at the run's delta.
+    epsilon : float, cost of this evaluation alone, at the run's delta
     n_records : int or str
-        How many there are, as publicly declared; "from_data" counts them, which no cost covers.
+        Their publicly declared number; "from_data" counts them, which no cost covers.
     share : float, optional
         Of the positive class, as declared or released; see `tacit.evaluate.evaluate`.
-    threshold : float
-        From which probability on the outcome is said.
+    threshold : float, probability from which on the outcome is predicted
     positive : label, optional
         Which of two classes is the outcome: the one declared second by default.
     disjoint : bool
-        Declares that nobody there taught the model: a ledger of their own pays, the same for every
-        run that they judge.
+        Declares that no person among them trained the model: a ledger of their own pays, the same
+        for every run that they evaluate.
     ledger : path, optional
-        Where that ledger is; beside the records by default, as HOLDOUT.ledger. It is made, for
-        epsilon and the run's delta, where there is none.
-    again : bool
-        Pay once more, within the budget, for a release that was paid for and lost.
+        That ledger, by default HOLDOUT.ledger; created for epsilon and the run's delta if missing.
+    again : bool, pay once more, within the budget, for a release that was paid for and lost
 
     Returns
     -------
     EvaluationResult
-        Everything is in the folder, noted in the run's ledger, before this returns.
     """
     folder = Path(folder)
     config = _finished(folder)
@@ -171,14 +159,14 @@ def _evaluate_rows(
 
 
 def _kept(folder: Path, holdout: str, *, again: bool) -> KeptReleases:
-    """Return where the release is kept; that of other records is not taken for it."""
+    """Return where the release is stored; that of other records is not used."""
     kept = KeptReleases(folder / EVALUATED, again=again)
     kept.about = (np.frombuffer(holdout.encode("utf-8"), dtype=np.uint8),)
     return kept
 
 
 def _outcome(config: RunConfig, student: Any) -> Any:
-    """Return which of two classes was declared second: a student sorts them."""
+    """Return the class of two that was declared second: a student sorts them."""
     declared = config.data.options.get("classes")
     if not isinstance(declared, list) or len(declared) != 2 or not hasattr(student, "classes_"):
         return None
@@ -187,7 +175,7 @@ def _outcome(config: RunConfig, student: Any) -> Any:
 
 
 def _label(student: Any, named: Any) -> Any:
-    """Return the class of the student that has this name; the name where none has."""
+    """Return the student's class of this name, or the name."""
     labels = np.asarray(getattr(student, "classes_", ())).tolist()
     return next((label for label in labels if str(label) == str(named)), named)
 
@@ -209,7 +197,7 @@ def _finished(folder: Path) -> RunConfig:
 
 
 def load_rows_public(config: RunConfig) -> Any:
-    """Return the public inputs of a run, whose scores fix the bins; None where it has none."""
+    """Return the public inputs of a run, whose scores fix the bins; None without any."""
     where = config.data
     if where.public_source:
         return load_public(where.public_source, **where.options)
@@ -220,7 +208,7 @@ def load_rows_public(config: RunConfig) -> Any:
 def _payer(
     folder: Path, config: RunConfig, holdout: str, disjoint: bool, place: str | Path | None
 ) -> Ledger | NewLedger:
-    """Return the run's ledger, or that of the people kept apart, which is made later if missing."""
+    """Return the run's ledger, or that of disjoint people, which is created later if missing."""
     if not disjoint:
         if place is not None:
             raise InvalidArgument(
@@ -238,7 +226,7 @@ def _payer(
 
 
 def _beside(holdout: str) -> Path:
-    """Return where the ledger of records kept apart is: beside them, for every run they judge."""
+    """Return the path of a ledger of held-out records: beside them, for every run."""
     path = Path(holdout)
     path = (path if path.exists() else Path(holdout.partition(":")[2] or holdout)).resolve()
     if not path.exists():
@@ -252,7 +240,7 @@ def _beside(holdout: str) -> Path:
 def _write(
     folder: Path, config: RunConfig, found: Evaluation, ledger: Ledger
 ) -> tuple[Statement, str]:
-    """Write file and pages, and seal the run anew: the statement of who paid, and the head."""
+    """Write file and pages, seal the run anew; return the payer's statement and the head."""
     own = ledger_of(folder)
     apart = ledger.origin != own.origin
     metrics = json.loads((folder / METRICS).read_text(encoding="utf-8"))

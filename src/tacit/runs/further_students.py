@@ -1,8 +1,7 @@
-"""Further students of a finished run, from what it released: they cost nothing.
+"""Further students of a finished run: free, as post-processing of its releases.
 
-A student is made of public inputs and releases alone, so that another one, of another kind or with
-other features, is post-processing of the same releases. Each goes into a folder of its own inside
-the run's, with its own statement, and the run's ledger notes its hash.
+Another kind of student, or other features, need public inputs and the same releases alone. Each
+goes into a folder inside the run's, with its own statement, and the run's ledger notes its hash.
 """
 
 from __future__ import annotations
@@ -36,28 +35,21 @@ def train_student(
 ) -> RunResult:
     """Train another student from the releases of a finished run: nothing is paid for.
 
+    Queries, votes and noise stay those of the run. Its data are read once more, for the public
+    inputs; no private row is used or compared with anything.
+
     Parameters
     ----------
-    folder : path
-        The run's.
-    student : str
-        What kind, as run.toml names it.
-    features : str, optional
-        The student's own, as run.toml names them; by default those of the run.
+    folder : path, the run's
+    student : str, its kind, as run.toml names it
+    features : str, optional, its features, as run.toml names them; by default the run's
     name : str, optional
         Its folder is RUN/students/NAME; by default the kind's name.
-    ledger : path, optional
-        Where the run's ledger is, if not where its configuration says.
+    ledger : path, optional, of the run's ledger, if not as configured
 
     Returns
     -------
-    RunResult
-        Student, statement and report are in the folder; `tacit verify` and `tacit predict` take it.
-
-    Notes
-    -----
-    Questions, votes and their noise stay those of the run. Its data are read once more, for the
-    public inputs; private rows are neither answered from nor compared with anything.
+    RunResult, whose folder `tacit verify` and `tacit predict` take
     """
     run = Path(folder)
     refuse_broken(verify_run(run, ledger))
@@ -93,14 +85,14 @@ def train_student(
 
 
 def _one_name(name: str) -> str:
-    """Return the name of a folder; one that leads elsewhere would be noted as the run's own."""
+    """Return the name of a folder; refuse a path, whose files would be noted as the run's."""
     if name in ("", ".", "..") or Path(name).name != name or not name.isprintable():
         raise refuse("name", name, "the name of one folder, such as 'logistic-2'")
     return name
 
 
 def _student_of(other: RunConfig, data: Any, run: Path) -> Any:
-    """Return the unfitted student that a configuration names, with the features it names."""
+    """Return the unfitted student of a configuration, with its features."""
     made: Any = make_classifier(other, data, run)
     student = made._default_student() if made.student is None else made.student
     if made.features is not None and getattr(student, "features", 0) is None:

@@ -1,9 +1,8 @@
 """Which ledger a run uses: its own, or one that all runs on the same data share.
 
-A run without `ledger` in `[privacy]` has a ledger of its own in its folder, and its statement says,
-first, that it covers this run alone. Runs that name one ledger spend one budget: each at most its
-own epsilon, all together at most the ledger's. The first release of a run tells its notes there
-from those of the others.
+A ledger in the run's own folder has a statement that covers this run alone. Runs that name one
+ledger spend one budget: each at most its own epsilon, all together at most the ledger's. The first
+release of a run identifies its notes there.
 """
 
 from __future__ import annotations
@@ -21,22 +20,7 @@ _DIGITS = 12
 
 
 def ledger_for(config: RunConfig, folder: Path, dataset: str) -> Ledger | NewLedger:
-    """Return the ledger that pays for a run: the one that it names, or one that it makes.
-
-    Parameters
-    ----------
-    config : RunConfig
-        The run's.
-    folder : path
-        Where its own ledger would be.
-    dataset : str
-        What its own ledger would call the data.
-
-    Returns
-    -------
-    Ledger or NewLedger
-        A ledger that is there, or the terms of one that the run makes.
-    """
+    """Return the ledger that pays for a run, or the terms of its own new one in `folder`."""
     asked = config.privacy
     if not asked.ledger:
         large = asked.allow_large_delta
@@ -53,7 +37,7 @@ def ledger_for(config: RunConfig, folder: Path, dataset: str) -> Ledger | NewLed
 
 
 def _refuse_other_terms(ledger: Ledger, config: RunConfig) -> None:
-    """Refuse a ledger with which the configuration cannot mean the same thing."""
+    """Refuse a ledger whose terms contradict the configuration."""
     if ledger.accountant == "fixed":
         raise InvalidArgument(
             f"Expected a ledger for many runs, got {ledger.path!r} for one fixed list of plans; "
@@ -86,18 +70,7 @@ def _refuse_other_terms(ledger: Ledger, config: RunConfig) -> None:
 
 
 def run_of(folder: Path) -> Path:
-    """Return the folder of the run that a folder belongs to: a further student's is inside it.
-
-    Parameters
-    ----------
-    folder : path
-        A run's, or `RUN/students/NAME`.
-
-    Returns
-    -------
-    path
-        The run's.
-    """
+    """Return the run's folder, also from that of a further student inside it."""
     folder = folder.resolve()
     run = folder.parent.parent
     # Not every folder inside one called "students" is that: a run's has releases of its own.
@@ -107,20 +80,7 @@ def run_of(folder: Path) -> Path:
 
 
 def ledger_of(folder: Path, given: str | Path | None = None) -> Ledger:
-    """Open the ledger of a finished run.
-
-    Parameters
-    ----------
-    folder : path
-        The run's, or that of a further student.
-    given : path, optional
-        Where it is, if not where the configuration says.
-
-    Returns
-    -------
-    Ledger
-        As it is now; one that cannot be read raises `LedgerError`.
-    """
+    """Open the ledger of a finished run or further student, as configured or at `given`."""
     if not folder.is_dir():
         raise InvalidArgument(f"Expected the folder of a run at {str(folder)!r}; no such folder.")
     run = run_of(folder)
@@ -140,17 +100,7 @@ def ledger_of(folder: Path, given: str | Path | None = None) -> Ledger:
 def advisory_of(folder: Path, given: str | Path | None = None) -> str:
     """Return the advisory that may concern a finished run, otherwise "".
 
-    Parameters
-    ----------
-    folder : path
-        The run's, or that of a further student.
-    given : path, optional
-        Where its ledger is, if not where the configuration says.
-
-    Returns
-    -------
-    str
-        Of a ledger that runs share, what the others read is not known here.
+    Of other runs on a shared ledger, the sources are unknown here.
     """
     config = RunConfig.of_finished(run_of(folder))
     source = config.data.source
@@ -159,18 +109,9 @@ def advisory_of(folder: Path, given: str | Path | None = None) -> str:
 
 
 def noted_as(folder: Path) -> str:
-    """Return what stands before the names of a run's files in the notes of its ledger.
+    """Return the prefix of a run's files in the notes of its ledger, "" for a ledger of its own.
 
-    Parameters
-    ----------
-    folder : path
-        The run's, or that of a further student.
-
-    Returns
-    -------
-    str
-        Nothing on a ledger of the run's own; on a shared one, some digits of the entry that paid
-        for its first release, which no other run has.
+    On a shared one: digits of the entry that paid for the run's first release, which are unique.
     """
     run = run_of(folder)
     paid = [] if (run / LEDGER).exists() else KeptReleases(run / RELEASES).entries()

@@ -1,15 +1,11 @@
-"""A finished run as one archive that somebody else can check and use without tacit.
+"""A finished run as one archive that others can check and use without tacit.
 
-student.tacit          the model
-model.onnx             the same for other programs, where it was exported and published
-statement.json         what may be said, with statement.schema.json
-ledger.jsonl           every line of the ledger, as it was hashed
-report.html            for people
-evaluation.json, .html what records kept apart said, where the run was evaluated
-MODEL_CARD.md          what the model is, for whom, how good, what its number means
-verify.py              checks all of it with nothing but Python
-manifest.json          the SHA-256 of each of these, and the run's head
-manifest.json.sig      a signature of that by an SSH key, where one was asked for
+student.tacit, model.onnx       the model, for other programs where exported
+statement.json                  with statement.schema.json
+ledger.jsonl                    every line of the ledger, as it was hashed
+report.html, MODEL_CARD.md      for people; evaluation.json, .html where it was evaluated
+verify.py                       checks all of it with nothing but Python
+manifest.json, .sig             SHA-256 of each file, the run's head; signed by an SSH key
 """
 
 from __future__ import annotations
@@ -52,29 +48,21 @@ def package_run(
     *,
     sign: str | Path | None = None,
 ) -> tuple[list[str], str]:
-    """Write a finished run as one zip archive; refuse a run that does not hold together.
+    """Write a finished run as one zip archive; refuse a run that does not verify.
+
+    A run of 0.2 is sealed first, at no cost.
 
     Parameters
     ----------
-    folder : path
-        The run's.
-    path : path
-        Where the archive goes.
-    ledger : path, optional
-        Where its ledger is, if not where the configuration says.
-    sign : path, optional
-        An SSH key, by which `ssh-keygen -Y sign` signs the manifest.
+    folder : path, the run's
+    path : path, of the archive
+    ledger : path, optional, of its ledger, if not as configured
+    sign : path, optional, an SSH key, by which `ssh-keygen -Y sign` signs the manifest
 
     Returns
     -------
-    list of str
-        What is in it.
-    str
-        The run's head.
-
-    Notes
-    -----
-    A run of 0.2 is sealed first, which costs nothing.
+    list of str, names in the archive
+    str, the run's head
     """
     folder = Path(folder)
     refuse_broken(verify_run(folder, ledger), " Nothing was written.")
@@ -100,7 +88,7 @@ def package_run(
 
 
 def _write_archive(target: Path, files: dict[str, Path], texts: dict[str, bytes]) -> None:
-    """Write one archive, whole or not at all; of large files a little is in memory at a time."""
+    """Write one archive atomically, with little of large files in memory at a time."""
     with temporary_beside(target) as temporary:
         with zipfile.ZipFile(temporary, "x", zipfile.ZIP_STORED) as archive:
             for name in sorted({*files, *texts}):
@@ -114,7 +102,7 @@ def _write_archive(target: Path, files: dict[str, Path], texts: dict[str, bytes]
 
 
 def _signed(manifest: bytes, key: Path) -> bytes:
-    """Let OpenSSH sign the manifest; it asks for a pass phrase by itself."""
+    """Sign the manifest with OpenSSH, which asks for a pass phrase itself."""
     if not key.is_file():
         raise InvalidArgument(f"Expected sign={str(key)!r} to be an SSH key; there is no file.")
     if shutil.which("ssh-keygen") is None:

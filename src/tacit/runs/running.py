@@ -3,20 +3,14 @@
 config.toml     the resolved configuration
 run.ledger      what was spent, unless the configuration names a ledger that runs share
 releases/       what was released, each with the hash of the entry that paid for it
-begun-with.secret  until the run ends: a key, and under it digests of the files that it began with
-statement.json  what may be said
-student.tacit   the model to publish
-metrics.json    accuracy on rows declared public, if there are any
-report.html     for the person who signs; report.json is what it was made of
-MODEL_CARD.md   for those who use the model
+begun-with.secret  until the run ends: keyed digests of its files
+statement.json, student.tacit, metrics.json (of rows declared public), MODEL_CARD.md
+report.html, report.json  for the person who signs
 
-The directory is new or empty, or this very run's that was stopped; never another's.
-
-One source may be split in three: private records, public inputs, and rows that are held out. A set
-that ships with the package is shuffled and cut by numbers: nobody is protected there. Of a file,
-the hash of a row, or of its person, alone decides on which side it falls. One row more or less then
-moves nobody else, and the number of rows, which is secret, decides nothing. The key does not depend
-on the seed: a second run with another one must not publish what the first protects.
+The directory is new or empty, or this very run's that was stopped. A set that ships is shuffled and
+cut by numbers. Of a file, the hash of a row, or of its person, alone decides its side: one row more
+moves no other, and the number of rows, which is secret, decides nothing. The hash ignores the seed:
+a second run must not publish what the first protects.
 """
 
 from __future__ import annotations
@@ -73,29 +67,24 @@ _FEWEST = 2  # rows that a private or a public side has at least
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left behind; no accuracy where no rows were held out.
+    """Result of a run; no accuracy where no rows were held out.
 
     Parameters
     ----------
     folder : path
-        Where everything is.
-    statement : Statement
-        What may be said about all that was released.
+    statement : Statement, for all that was released
     accuracy : float or None
         On held-out rows, declared public. Of masks, the Dice of all that is not background.
     held_out : int or None
-        How many rows scored; None where a file was split: how many rows fall on a side is not told.
+        Number of scored rows; None where a file was split: these numbers are secret.
     ledger : Ledger
-        What was spent.
-    metrics : dict
-        Of masks, more than one number.
+    metrics : dict, of masks, more than one number
     most_frequent : float, optional
-        What always saying the held-out rows' most frequent label would reach.
-    notes : tuple of str
-        What public numbers said before the run, and releases after it; the report has them, too.
+        Accuracy of always predicting the held-out rows' most frequent label.
+    notes : tuple of str, warnings from public numbers and releases, also in the report
     figures : dict
-        On held-out rows: value, ends of a 95 % band and what chance reaches, by name; of a file
-        that was split without the ends, which would tell how many rows there are.
+        On held-out rows: value, ends of a 95 % band and chance level, by name; of a file that was
+        split without the ends, which would disclose the number of rows.
     thresholds : dict
         Of two classes, for a rare one: "prevalence" and "balanced", from public scores and
         releases.
@@ -103,8 +92,8 @@ class RunResult:
         On held-out rows, the share of each pair: a row a true class, a column the likeliest one;
         empty for a file that was split.
     numbers : dict
-        Where numbers were learned: R^2 and mean absolute error on held-out rows, and the error of
-        always saying their mean.
+        For numeric targets: R^2 and mean absolute error on held-out rows, and the error of always
+        predicting their mean.
     """
 
     folder: Path
@@ -125,8 +114,8 @@ class RunResult:
 def releasing(folder: Path, config: RunConfig) -> Iterator[None]:
     """Hold a run's directory, alone, until its statement is written.
 
-    What finished teachers said stays only where the run was stopped and can still go on; who
-    enters takes `forget_teachers` as soon as everything is released.
+    Teachers' answers stay only where a stopped run can be resumed; the caller uses
+    `forget_teachers` as soon as everything is released.
     """
     enter(folder, config.to_toml())
     with _alone_in(folder):
@@ -161,7 +150,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def enter(folder: Path, settings: str) -> None:
-    """Make the run's directory, or enter it: an empty one, or the same run's that was stopped."""
+    """Create the run's directory, or enter an empty one or the same run's that was stopped."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -176,7 +165,7 @@ def enter(folder: Path, settings: str) -> None:
 
 
 def _happened_in(folder: Path) -> str:
-    """Say what a folder that is refused holds, and what to do with it."""
+    """Describe a refused folder, and what to do with it."""
     if (folder / STATEMENT).exists():
         return " A run has finished there: choose another folder."
     if not (folder / "config.toml").is_file():
@@ -186,18 +175,7 @@ def _happened_in(folder: Path) -> str:
 
 
 def what_happened(folder: Path) -> str:
-    """Say what a run that was stopped had done, with the time, from what it left.
-
-    Parameters
-    ----------
-    folder : path
-        The run's.
-
-    Returns
-    -------
-    str
-        One sentence; public.
-    """
+    """Describe in a sentence how far a stopped run came, from its files; public."""
     try:
         kept = KeptReleases(folder / RELEASES).entries()
         entries = ledger_of(folder).entries() if kept else ()
@@ -230,7 +208,7 @@ def _claimed(folder: Path, settings: str) -> bool:
 
 
 def _stopped(folder: Path, settings: str) -> bool:
-    """Tell whether the same run was stopped here before it finished."""
+    """Whether the same run was stopped here before it finished."""
     known = folder / "config.toml"
     if not known.is_file() or (folder / STATEMENT).exists():
         return False
@@ -243,7 +221,7 @@ def _stopped(folder: Path, settings: str) -> bool:
 
 
 def forget_teachers(folder: Path) -> None:
-    """Remove what finished teachers said: it is secret, and of no use once it was released."""
+    """Remove the teachers' answers: they are secret, and of no use after the release."""
     shutil.rmtree(folder / "teachers", ignore_errors=True)
     if (folder / "teachers").exists():
         raise InvalidArgument(
@@ -253,7 +231,7 @@ def forget_teachers(folder: Path) -> None:
 
 
 class Split(NamedTuple):
-    """Rows of a data set by what may be done with them."""
+    """Rows of a data set by their use."""
 
     private: Integers
     public: Integers
@@ -273,9 +251,9 @@ def split_rows(config: RunConfig, n_rows: int) -> Split:
 
 
 def split_file(where: DataConfig) -> Split:
-    """Let the hash of each row as it stands in the file, or of its person, decide its side.
+    """Split by the hash of each row as stored in the file, or of its person.
 
-    The inputs are hashed without their label, so that equal rows are on one side.
+    Labels are not hashed, so that equal inputs are on one side.
     """
     place = places_of(deciding_names(where.source, where.split_rule, **where.options), _KEY)
     side = np.digitize(place, [where.private, where.private + where.public])
@@ -289,7 +267,7 @@ def split_file(where: DataConfig) -> Split:
 
 
 def protected_name(where: DataConfig) -> str:
-    """Return what a ledger calls the records that it protects."""
+    """Return the ledger's name for the records that it protects."""
     if not where.by_share:
         return where.title
     rule = ", rule 2" if where.split_rule == 2 else ""
@@ -297,9 +275,9 @@ def protected_name(where: DataConfig) -> str:
 
 
 class Rows(NamedTuple):
-    """What a run works on: private records, public inputs, labelled rows declared public.
+    """Data of a run: private records, public inputs, labelled rows declared public.
 
-    Where a file is `stream`ed, `private` says what was declared of it, and holds no row.
+    Where a file is `stream`ed, `private` has its declarations, and no row.
     """
 
     private: Dataset
@@ -327,7 +305,7 @@ class Rows(NamedTuple):
 
 
 def load_rows(config: RunConfig, *, stream: bool = False) -> Rows:
-    """Read all that a run works on; a mistake shows here, before anything is made or spent.
+    """Read all data of a run; a mistake shows here, before anything is made or spent.
 
     With `stream`, a large table of private rows is opened, and not read.
     """
@@ -406,11 +384,9 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
     Parameters
     ----------
     config : RunConfig
-        What is to be run.
     folder : path
-        New or empty, or this very run's that was stopped before it finished: it continues there,
-        from the releases that it has kept and the teachers that it had trained. A finished one, or
-        another configuration's, is refused.
+        New or empty, or this very run's that was stopped: it is resumed from its stored releases
+        and trained teachers. A finished one, or another configuration's, is refused.
     again : bool
         Pay once more, if the budget allows it, for a release that was paid for and lost. It stays
         spent either way.
@@ -418,7 +394,6 @@ def run_config(config: RunConfig, folder: str | Path, *, again: bool = False) ->
     Returns
     -------
     RunResult
-        Student, statement, ledger and report are in the folder.
     """
     folder = Path(folder)
     method = config.learner
@@ -449,7 +424,7 @@ def write_results(
 ) -> Statement:
     """Write a finished run's metrics, report, card and statement, and seal it in its ledger.
 
-    The statement is named last: a run with a statement is finished, and is not begun again.
+    The statement is written last: a run with a statement is finished, and never resumed.
     """
     write_atomically(folder / METRICS, json.dumps(metrics, indent=2).encode("utf-8"))
     notes = [*shown.pop("notes", ()), *model._kept.notes]
@@ -458,7 +433,7 @@ def write_results(
 
 
 def measured(model: PrivateClassifier, rows: Rows, *, by_share: bool) -> dict[str, Any]:
-    """Return metrics; no numbers of rows of a file that was split."""
+    """Return metrics, without numbers of rows of a file that was split."""
     held_out, thresholds = rows.held_out, _thresholds(model, rows.private, rows.public)
     count = None if by_share else len(held_out or ())
     about: dict[str, Any] = {"held_out": count, "thresholds": thresholds}
@@ -480,7 +455,7 @@ def measured(model: PrivateClassifier, rows: Rows, *, by_share: bool) -> dict[st
 
 
 def _declared_order(model: PrivateClassifier, data: Dataset) -> Integers:
-    """Return where each class stands in a model's columns, in the order of declaration."""
+    """Return the index of each declared class in a model's columns."""
     return np.searchsorted(model.classes_, np.asarray(data.classes))
 
 
@@ -499,7 +474,7 @@ def _thresholds(
 
 
 def _unclear(model: PrivateClassifier) -> list[str]:
-    """Say of which classes the release does not tell whether they occur at all."""
+    """Warn of classes of which the release does not show whether they occur at all."""
     known = released_shares(model)
     return [
         f"The released count of class {model.classes_[place]!s} is within 4 deviations of its "
@@ -509,7 +484,7 @@ def _unclear(model: PrivateClassifier) -> list[str]:
 
 
 def measured_numbers(model: Any, rows: Rows, *, by_share: bool) -> dict[str, Any]:
-    """Return metrics of numbers, compared with always saying the held-out rows' mean."""
+    """Return metrics of a regression, compared with predicting the held-out rows' mean."""
     held_out = rows.held_out
     count = None if by_share else len(held_out or ())
     metrics: dict[str, Any] = {"accuracy": None, "most_frequent": None, "held_out": count}

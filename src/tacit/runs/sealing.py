@@ -1,11 +1,8 @@
 """The seal of a run: one entry of its ledger lists every file, and its hash is the run's head.
 
-Report and model card show the head, so they are hashed with zeros for its digits. A later
-publication writes a further seal; the older one stays in the chain.
-
-New files are staged in a hidden folder before the seal is written, and take their names after it.
-A process that is killed before leaves the run as it was; one that is killed after has sealed it,
-and `settle`, which every later command on the run calls, names the staged files.
+Report and model card show the head, so they are hashed with zeros for its digits. New files are
+staged in a hidden folder, sealed, and then renamed: a process killed before the seal leaves the run
+as it was; after it, `settle`, which every later command on the run calls, renames the files.
 """
 
 from __future__ import annotations
@@ -59,25 +56,8 @@ def seal_run(
 ) -> Statement:
     """Write statement, report and card of a finished run, and seal it with all of its files.
 
-    Parameters
-    ----------
-    folder : path
-        The run's; whoever calls holds it alone.
-    ledger : Ledger
-        The run's.
-    data : PageData
-        What the report says beside ledger and statement.
-    new : mapping of str to bytes, optional
-        Further files of the run, by name.
-    warnings : tuple of str
-        What its statement warns of and the ledger does not confess yet; the seal does.
-    kind : str, optional
-        "sanitised" or "worst-case"; by default as the run's statement is by now.
-
-    Returns
-    -------
-    Statement
-        As it stands in the folder, with the head.
+    The caller holds the folder alone. `new` are further files by name, `warnings` those of the
+    statement that the ledger lacks; `kind` is "sanitised" or "worst-case", by default unchanged.
     """
     stage, known = folder / STAGED, noted_as(folder)
     config, learned = RunConfig.of_finished(folder), data.learned
@@ -122,7 +102,7 @@ def seal_run(
 
 
 def _put(folder: Path, seal: Entry) -> None:
-    """Give staged files their names and their head; the statement comes last."""
+    """Rename staged files and fill in their head; the statement comes last."""
     forget(folder)  # what the run began with: no finished run has it
     stage = folder / STAGED
     names = sorted((path.name for path in stage.iterdir()), key=lambda name: name == STATEMENT)
@@ -135,15 +115,7 @@ def _put(folder: Path, seal: Entry) -> None:
 
 
 def settle(folder: Path, ledger: Ledger) -> None:
-    """Finish what a killed process was publishing, or forget it; nothing where one is at work.
-
-    Parameters
-    ----------
-    folder : path
-        The run's.
-    ledger : Ledger
-        The run's.
-    """
+    """Finish or discard what a killed process was publishing; nothing where one is at work."""
     stage = folder / STAGED
     if not stage.is_dir():
         return
@@ -163,7 +135,7 @@ def seals_of(entries: tuple[Entry, ...], run: str) -> list[Entry]:
 
 
 def data_of(folder: Path) -> PageData:
-    """Return what a finished run's report was made of; of a run of 0.2, what is known of it."""
+    """Return the data of a finished run's report; of a run of 0.2, as far as known."""
     path = folder / REPORT_DATA
     if path.is_file():
         return PageData.read(path)
@@ -177,18 +149,7 @@ def data_of(folder: Path) -> PageData:
 
 
 def files_of(folder: Path) -> list[str]:
-    """Return the files of a run that its seal lists, as far as they are there.
-
-    Parameters
-    ----------
-    folder : path
-        The run's.
-
-    Returns
-    -------
-    list of str
-        Releases first, then what came of them.
-    """
+    """Return the existing files of a run that its seal lists: releases first."""
     kept: list[Path] = []
     for name in (RELEASES, EVALUATED):
         kept += KeptReleases(folder / name).stored()
@@ -204,20 +165,7 @@ def sha256(data: bytes) -> str:
 
 
 def file_sha256(path: Path, head: str = "") -> str:
-    """Return the SHA-256 of a file, of which a little is in memory at a time.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    head : str
-        Of a file that shows the head: the head, whose digits are read as zeros.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """Return the SHA-256 of a file, read in parts; the digits of `head` in it count as zeros."""
     if head and path.name in SHOW_HEAD:
         return sha256(path.read_bytes().replace(head.encode(), NO_HEAD.encode()))
     with open(path, "rb") as file:

@@ -7,13 +7,9 @@ Needs Python 3.9 or later, nothing else; tacit need not be installed. It checks 
    show the hash of that entry, the run's head, and are hashed with zeros for its digits,
 4. the statement is of that moment, and claims no less than the costs up to it prove.
 
-For a ledger of Gaussian noise the claim itself is computed again: mu^2 adds, and epsilon is where
-
-    Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu)
-
-meets the ledger's delta. For other accountants the sums are checked, and the output says that the
-price was not computed again. The other sentences of the statement are compared as a file: only
-tacit (`tacit verify`) derives them.
+For Gaussian noise epsilon is computed again from mu^2: it is where Phi(mu/2 - epsilon/mu) -
+e^epsilon Phi(-mu/2 - epsilon/mu) meets the ledger's delta. For other accountants only the sums are
+checked. Other sentences of the statement are compared as a file: only `tacit verify` derives them.
 
 Hashes show changes, not lies: whoever wrote everything can write everything anew, this program
 included. What shows that is the head, if it reached you in another way (--head), or a signature of
@@ -68,7 +64,7 @@ TOLERANCE = 1e-9  # relative: what two ways of computing the same may differ by
 
 
 def main(folder: str | Path, head: str | None = None, signers: str | None = None) -> int:
-    """Print what was checked; return 0 if everything holds, 1 if something does not."""
+    """Print each check; return 0 if everything holds, 1 if something does not."""
     folder = Path(folder)
     outcomes: list[tuple[bool, str]] = []
     for check, given in (
@@ -110,7 +106,7 @@ def file_sha256(path: Path, head: str = "") -> str:
 
 
 def loads(text: str) -> Any:
-    """Read JSON that says each thing once, in numbers that are numbers."""
+    """Read JSON without repeated keys, NaN or infinities."""
     return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_once)
 
 
@@ -146,7 +142,7 @@ def check_manifest(folder: Path) -> Iterator[str]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the manifest, which says these four things and no other."""
+    """Return the manifest, which must have these four keys and no other."""
     manifest: dict[str, Any] = loads((folder / MANIFEST).read_text(encoding="utf-8"))
     known = {"format", "run", "head", "files"}
     other = sorted(known ^ set(manifest)) or ["format"]
@@ -263,9 +259,9 @@ def check_prices(paid: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def mu_squared(plan: dict[str, Any]) -> float | None:
-    """Return (sensitivity/sigma)^2 over all queries of a plan; None where it is not known here.
+    """Return (sensitivity/sigma)^2 over all queries of a plan; None where it is unknown here.
 
-    A parameter that this file does not know may raise the price: such a plan is not known, either.
+    An unknown parameter may raise the price: such a plan is unknown, too.
     """
     name, given, queries = plan["mechanism"], plan["parameters"], int(plan["queries"])
     require(queries >= 1 and (plan["max_answers"] or 0) >= 0, "a plan asks nothing")
@@ -285,14 +281,14 @@ def mu_squared(plan: dict[str, Any]) -> float | None:
 
 
 def holds(epsilon: float, mu: float, delta: float) -> bool:
-    """Tell whether one Gaussian release at distance mu is (epsilon, delta)-private."""
+    """Whether one Gaussian release at distance mu is (epsilon, delta)-private."""
     first = log_phi(mu / 2 - epsilon / mu)
     second = epsilon + log_phi(-mu / 2 - epsilon / mu)
     return math.exp(first) * -math.expm1(second - first) <= delta * (1 + 1e-6)
 
 
 def log_phi(x: float) -> float:
-    """Return the logarithm of the normal distribution function, far out in its tail, too."""
+    """Return the logarithm of the normal distribution function, accurate in its tail."""
     if x > -8:
         return math.log(math.erfc(-x / math.sqrt(2)) / 2)
     fraction = -x  # of Mills' ratio, as a continued fraction from its end
@@ -363,7 +359,7 @@ def check_head(folder: Path, head: str | None) -> Iterator[str]:
 
 
 def check_signature(folder: Path, signers: str | None) -> Iterator[str]:
-    """Let OpenSSH check the signature of the manifest."""
+    """Check the signature of the manifest with OpenSSH."""
     signature = folder / f"{MANIFEST}.sig"
     if not signature.exists():
         require(signers is None, "there is none: nobody signed this archive")
@@ -381,7 +377,7 @@ def check_signature(folder: Path, signers: str | None) -> Iterator[str]:
 
 
 def ssh_keygen(folder: Path, what: str, *more: str) -> str:
-    """Run ssh-keygen on the manifest and its signature; raise what it says if it refuses."""
+    """Run ssh-keygen on the manifest and its signature; raise its message if it refuses."""
     place = folder.resolve() / f"{MANIFEST}.sig"
     command = ["ssh-keygen", "-Y", what, "-n", NAMESPACE, "-s", str(place), *more]
     manifest = (folder / MANIFEST).read_bytes()

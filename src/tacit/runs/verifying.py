@@ -1,13 +1,9 @@
-"""Whether a finished run holds together: model, statement, report, evaluation and ledger.
+"""Whether a finished run is consistent: model, statement, report, evaluation and ledger.
 
 The run's last seal (`tacit.runs.sealing`) lists the hash of each file; its own hash is the head
 that report and card show. The statement is derived anew from the ledger and compared field by
-field. A file that was swapped or edited is not the one that was sealed; a ledger that was cut short
-or written anew has another head than the report, and than whoever was given it. That an officer was
-given another head, only `head=` can show (docs/theory/ledger.md#what-a-line-says).
-
-Runs of 0.2 have no seal: the hash of each of their files is noted in an entry of its own, and their
-statement names the head behind these notes.
+field. Only `head=` shows that an officer was given another head than this one
+(docs/theory/ledger.md#what-a-line-says). Runs of 0.2 have one note for each file, and no seal.
 """
 
 from __future__ import annotations
@@ -56,16 +52,13 @@ _TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that was looked at.
+    """One check and its result.
 
     Parameters
     ----------
-    what : str
-        What was looked at.
+    what : str, what was checked
     holds : bool
-        Whether it is as it should be.
-    says : str
-        What was found, in a sentence.
+    says : str, the result in a sentence
     """
 
     what: str
@@ -80,29 +73,23 @@ def publish_also(
     *,
     kind: str | None = None,
 ) -> Statement:
-    """Add a file to a finished run, or state another kind of claim, and seal it anew: for free.
+    """Add a file to a finished run, or change the kind of its statement, and seal it anew: free.
+
+    A run that does not verify is refused, and one whose ledger has paid for more since its
+    statement, which would have to claim more. The earlier head does not cover what is added.
 
     Parameters
     ----------
-    folder : path
-        The run's.
+    folder : path, the run's
     write : callable, optional
-        Is given a path of this name and writes the file, once it is known that it can be sealed.
-    name : str
-        The file's.
+        Writes the file to the path that it is given, once it is known that it can be sealed.
+    name : str, the file's
     kind : str, optional
         "sanitised" states what the sanitised costs in the ledger support; by default as before.
 
     Returns
     -------
-    Statement
-        As it stands in the folder now, with the new head.
-
-    Notes
-    -----
-    Whoever keeps the earlier head needs this one for what was added. A run that does not hold
-    together is refused, and one whose ledger has paid for more since its statement: that one would
-    have to claim more.
+    Statement, as it stands in the folder now, with the new head
     """
     folder = Path(folder)
     checks = [check for check in verify_run(folder) if check.what != name]
@@ -121,19 +108,9 @@ def publish_also(
 
 
 def run_of_statement(path: Path, ledger: Ledger) -> Path | None:
-    """Return the finished run whose statement a path names, None where it is a file of no run.
+    """Return the finished run whose statement a path names, or None.
 
-    Parameters
-    ----------
-    path : path
-        Where a statement is to go.
-    ledger : Ledger
-        The one that it is about: a run on another ledger, or one that is broken, is refused.
-
-    Returns
-    -------
-    path or None
-        The run's folder.
+    A run on another ledger, or one that does not verify, is refused.
     """
     folder = path.parent
     if path.name != STATEMENT or not (folder / "config.toml").is_file():
@@ -148,7 +125,7 @@ def run_of_statement(path: Path, ledger: Ledger) -> Path | None:
 
 
 def refuse_broken(checks: Sequence[Check], so: str = "") -> None:
-    """Refuse a run of which a check does not hold, and say which."""
+    """Refuse a run of which a check does not hold, and name it."""
     for check in checks:
         if not check.holds:
             raise InvalidArgument(
@@ -163,18 +140,15 @@ def verify_run(
 
     Parameters
     ----------
-    folder : path
-        The run's, or that of a further student of it.
-    ledger : path, optional
-        Where its ledger is, if not where the configuration says.
+    folder : path, the run's, or that of a further student of it
+    ledger : path, optional, of its ledger, if not as configured
     head : str, optional
-        The run's head, or an older one, as it was kept elsewhere. Without it, a run that was
-        written anew in whole, its ledger included, looks intact.
+        The run's head, or an older one, from elsewhere. Without it, a run that was written anew in
+        whole, its ledger included, looks intact.
 
     Returns
     -------
-    list of Check
-        In the order in which one rests on the other.
+    list of Check, each of which relies on those before
     """
     folder = Path(folder)
     try:
@@ -205,7 +179,7 @@ def verify_run(
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What is looked at: a folder, its ledger, and the run's name there."""
+    """A folder, its ledger, and the run's name there."""
 
     folder: Path
     ledger: Ledger
@@ -214,7 +188,7 @@ class _Found:
 
 
 def _sealed_checks(found: _Found, seals: Sequence[Entry]) -> Iterator[Check]:
-    """Compare files with the last seal, and the statement with what the ledger says there."""
+    """Compare files with the last seal, and the statement with the ledger at that point."""
     folder, seal = found.folder, seals[-1]
     yield Check("seal", True, f"entry {seal.sequence} lists every file; the head is {seal.hash}")
     yield _statement_check(found, seal)
@@ -226,7 +200,7 @@ def _sealed_checks(found: _Found, seals: Sequence[Entry]) -> Iterator[Check]:
 
 
 def _statement_check(found: _Found, seal: Entry) -> Check:
-    """Derive the statement anew at the seal, and compare every field; its library is as stated."""
+    """Derive the statement anew at the seal, and compare every field but its library."""
     path = found.folder / STATEMENT
     try:
         text = path.read_text(encoding="utf-8")
@@ -275,7 +249,7 @@ def _later_checks(found: _Found, sequence: int) -> Iterator[Check]:
 
 
 def _head_checks(found: _Found, seals: Sequence[Entry], head: str) -> Iterator[Check]:
-    """Compare with what was listed under a head that somebody kept."""
+    """Compare with the files listed under a given head."""
     held = [entry for entry in found.entries if entry.hash == head]
     listed = dict(_noted(found, held[0])) if held else {}
     if not listed:
@@ -309,7 +283,7 @@ def _head_checks(found: _Found, seals: Sequence[Entry], head: str) -> Iterator[C
 
 
 def _noted(found: _Found, upto: Entry) -> Iterator[tuple[str, str]]:
-    """Yield the files of a run, with their hashes, as an entry is the head of them."""
+    """Yield the files of a run, with their hashes, as of an entry."""
     if upto.kind == "seal":
         if upto.about["run"] == found.known:
             yield from upto.about["files"].items()
@@ -322,7 +296,7 @@ def _noted(found: _Found, upto: Entry) -> Iterator[tuple[str, str]]:
 
 
 def _evaluation_check(folder: Path, ledger: Ledger) -> Check:
-    """Check that an evaluation says what was released, and what its ledger paid for that."""
+    """Compare an evaluation with its release and its ledger."""
     what = f"what paid for {EVALUATION}"
     try:
         told = Evaluation.read(folder / EVALUATION)
@@ -347,7 +321,7 @@ def _plan_of(entry: Entry) -> Plan:
 
 
 def _differs(folder: Path, told: Evaluation, plans: Sequence[Plan], payer: Ledger) -> list[str]:
-    """Return in what an evaluation differs from its entries and from what was released."""
+    """Return how an evaluation differs from its entries and its release."""
     other = []
     if payer.price(*plans) > told.epsilon * (1 + _TOLERANCE):
         other.append("epsilon")
@@ -377,7 +351,7 @@ def _is_near(shown: float | None, value: float) -> bool:
 
 
 def _payer(folder: Path, ledger: Ledger) -> tuple[Ledger, str]:
-    """Return the ledger that paid for an evaluation, and what it is called."""
+    """Return the ledger that paid for an evaluation, and its name."""
     if not (folder / EVALUATION_PAYER).is_file():
         return ledger, "the run's ledger"
     path = Path((folder / EVALUATION_PAYER).read_text(encoding="utf-8").strip())
@@ -393,7 +367,7 @@ _SAME_IN_0_2 = (
 
 
 def _checks_of_0_2(found: _Found) -> Iterator[Check]:
-    """Check a run that was not sealed: its statement names the head behind the notes of files."""
+    """Check a run without a seal: its statement names the head behind the notes of files."""
     folder, path = found.folder, found.folder / STATEMENT
     try:
         said = Statement.from_json(path.read_text(encoding="utf-8"))
@@ -430,7 +404,7 @@ def _checks_of_0_2(found: _Found) -> Iterator[Check]:
 
 
 def _compared_as_0_2(said: Statement, true: Statement) -> Check:
-    """Compare as 0.2 did: a statement may warn of more than its ledger, which no seal confesses."""
+    """Compare as 0.2 did: a statement may have warnings that its ledger lacks."""
     sanitised = said.kind == "sanitised"
     names = [name for name in _SAME_IN_0_2 if not sanitised or name != "accountant"]
     other = [name for name in names if not _agrees(name, said, true)]
@@ -445,7 +419,7 @@ def _compared_as_0_2(said: Statement, true: Statement) -> Check:
 
 
 def _agrees(name: str, said: Statement, true: Statement) -> bool:
-    """Tell whether they say the same."""
+    """Whether a field of both is equal."""
     mine, theirs = getattr(said, name), getattr(true, name)
     return set(theirs) <= set(mine) if name == "warnings" else bool(mine == theirs)
 
