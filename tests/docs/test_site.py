@@ -128,13 +128,12 @@ NAMED_TEST = re.compile(r"`((?:federation/)?tests/[\w/]+\.py)(?:::(\w+))?`")
 EDGES = (DOCS / "sharp-edges.md").read_text(encoding="utf-8")
 
 
-def test_every_sharp_edge_says_how_bad_it_is_why_and_what_holds_it() -> None:
+def test_every_sharp_edge_says_how_bad_it_is_and_why() -> None:
     edges = re.split(r"^### ", EDGES, flags=re.MULTILINE)[1:]
     assert len(edges) >= 38
     for edge in edges:
         assert re.search(r"\]\(theory(/[\w-]+)?\.md", edge), f"which theory? {edge[:60]}"
         assert re.search(r"^\*\*(Critical|High|Medium|Low)\. ", edge, re.MULTILINE), edge[:60]
-        assert NAMED_TEST.search(edge), edge[:60]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
