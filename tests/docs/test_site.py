@@ -158,13 +158,6 @@ def test_every_docstring_can_be_shown() -> None:
             assert text is None or as_markdown(text), module
 
 
-def test_the_table_of_the_floors_has_every_package_at_its_number() -> None:
-    page = (floors.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = {name: int(at) for at, name in re.findall(r"^\| (\d+) \| `tacit\.(\w+)` ", page, re.M)}
-    packages = [package for level in floors.floors() for package in level]
-    assert table == {package: floors.number_of(package) for package in packages}
-
-
 @pytest.mark.parametrize("page", reference.WRITTEN)
 def test_the_reference_is_of_this_code(page: str) -> None:
     written = (reference.PAGES / page).read_text(encoding="utf-8")
