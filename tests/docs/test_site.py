@@ -128,13 +128,12 @@ NAMED_TEST = re.compile(r"`((?:federation/)?tests/[\w/]+\.py)(?:::(\w+))?`")
 EDGES = (DOCS / "sharp-edges.md").read_text(encoding="utf-8")
 
 
-def test_every_sharp_edge_says_how_bad_it_is_why_and_what_holds_it() -> None:
+def test_every_sharp_edge_says_how_bad_it_is_and_why() -> None:
     edges = re.split(r"^### ", EDGES, flags=re.MULTILINE)[1:]
     assert len(edges) >= 38
     for edge in edges:
         assert re.search(r"\]\(theory(/[\w-]+)?\.md", edge), f"which theory? {edge[:60]}"
         assert re.search(r"^\*\*(Critical|High|Medium|Low)\. ", edge, re.MULTILINE), edge[:60]
-        assert NAMED_TEST.search(edge), edge[:60]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
@@ -157,13 +156,6 @@ def test_every_docstring_can_be_shown() -> None:
         for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
             text = ast.get_docstring(node) if isinstance(node, described) else None
             assert text is None or as_markdown(text), module
-
-
-def test_the_table_of_the_floors_has_every_package_at_its_number() -> None:
-    page = (floors.ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = {name: int(at) for at, name in re.findall(r"^\| (\d+) \| `tacit\.(\w+)` ", page, re.M)}
-    packages = [package for level in floors.floors() for package in level]
-    assert table == {package: floors.number_of(package) for package in packages}
 
 
 @pytest.mark.parametrize("page", reference.WRITTEN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -21,7 +22,7 @@ from tacit.ledger import STATEMENT_SCHEMA, Budget, Ledger, Statement
 from tacit.ledger.chain import NOISE_LEVELS
 from tacit.ledger.plain_words import epsilon_text, odds_text
 from tacit.ledger.statement import FORMAT, KINDS
-from tacit.ledger.warnings import PROTECTS_LITTLE
+from tacit.ledger.warnings import ONE_RUN, PROTECTS_LITTLE
 from tacit.mechanisms import GNMax, Plan, assumptions
 from tacit.report import render_report
 
@@ -76,10 +77,34 @@ PUBLIC = [
         "this ledger alone",
     ],
 )
-def test_the_paragraph_says_all_that_is_signed(part):
-    text = str(make())
-    assert part in text
-    assert "\n" not in text
+def test_a_statement_says_all_that_is_signed(part):
+    assert part in str(make())
+
+
+@pytest.mark.parametrize("statement", [*PUBLIC, make(kind="secret")])
+@pytest.mark.parametrize("warnings", [(), (ONE_RUN,)])
+def test_the_paragraph_to_sign_is_short_and_plain(statement, warnings):
+    """At most 90 words; what it presumes, the adjacency and the accountant stand below it."""
+    full = dataclasses.replace(
+        statement, warnings=(*statement.warnings, *warnings), assumes=("x is public",)
+    )
+    paragraph, *below = str(full).split("\n\n")
+    assert len(paragraph.split()) <= 90
+    assert not {"mu^2", "ledger=", "Renyi", "mechanisms"} & set(paragraph.split())
+    assert f"one {full.unit}" in paragraph
+    assert f"delta = {full.delta!r}" in paragraph
+    assert "It presumes that x is public." in below
+    assert below[-1].startswith("For experts. Neighbouring data sets: ")
+
+
+@pytest.mark.parametrize(("statement", "odds"), [(PUBLIC[0], "4.19"), (PUBLIC[1], "2,165")])
+def test_the_paragraph_bounds_the_probability_of_any_outcome(statement, odds):
+    """By the worst case beside a sanitised epsilon, which holds ex post alone."""
+    assert f"at most {odds} times (e^epsilon) as likely, plus delta" in str(statement)
+
+
+def test_seeded_noise_bounds_nothing():
+    assert "as likely" not in str(PUBLIC[2])
 
 
 def test_other_bounds_are_named():

@@ -109,7 +109,7 @@ def test_the_page_says_what_the_ledger_holds(ledger):
     html = render_report(ledger, title="Scans, spring", notes=["Teachers share no patient."])
     page = Page(html)
     for part in (
-        str(ledger.statement()),
+        " ".join(str(ledger.statement()).split()),
         "Scans, spring",
         "hospital scans",
         "Teachers share no patient.",

@@ -20,7 +20,7 @@ from tacit._checks import at_least, non_negative, one_of, probability, refuse, s
 from tacit._files import PathLike, write_atomically
 from tacit.errors import InvalidArgument, SecretDisclosure
 from tacit.ledger.chain import NOISE_LEVELS
-from tacit.ledger.plain_words import epsilon_text
+from tacit.ledger.plain_words import epsilon_text, odds_text
 from tacit.ledger.terms import Budget
 from tacit.ledger.warnings import ONE_RUN, PROTECTS_LITTLE, protects_little
 
@@ -126,20 +126,57 @@ class Statement:
         return tuple(dict.fromkeys([*self.warnings, *little]))
 
     def __str__(self) -> str:
-        """Return the paragraph to sign."""
+        """Return the paragraph to sign; below it warnings, presumptions and details."""
+        parts = (
+            self._paragraph(),
+            " ".join(f"Warning: {each}." for each in self.warnings if each != ONE_RUN),
+            " ".join(f"It presumes that {assumption}." for assumption in self.assumes),
+            self._details(),
+        )
+        return "\n\n".join(part for part in parts if part)
+
+    def _paragraph(self) -> str:
+        """Return at most 90 words for who signs, names of data sets and units aside."""
+        alone = ONE_RUN in self.warnings
+        presumed = ", if what is presumed below holds" if self.assumes else ""
         parts = [
             _SECRET if self.kind == "secret" else "",
             _SEEDED if self._seeded else "",
-            f"{ONE_RUN[0].upper()}{ONE_RUN[1:]}." if ONE_RUN in self.warnings else "",
+            "This covers one run or fit alone; others on the same data add to it." if alone else "",
             self._claim(),
-            f"Privacy unit: one {self.unit}; neighbouring data sets: {self.adjacency}; replacing "
-            "one unit by another touches two and counts as a group of two.",
-            "".join(f"It presumes that {assumption}. " for assumption in self.assumes).rstrip(),
+            self._unit_sentence(),
+            f"It covers the student and all computed from the releases{presumed}.",
+            "" if alone else "Releases from the same data elsewhere add to it.",
+        ]
+        return " ".join(part for part in parts if part)
+
+    def _unit_sentence(self) -> str:
+        """Say what epsilon and delta mean: P(S) <= e^epsilon P'(S) + delta, in either direction.
+
+        A sanitised epsilon holds ex post, which is not this inequality: its worst case does it.
+        """
+        if self._seeded or self.kind == "secret":
+            return f"Privacy unit: one {self.unit}."
+        worst = self.epsilon if self.worst_case_epsilon is None else self.worst_case_epsilon
+        return (
+            f"Privacy unit: one {self.unit}, whose presence or absence makes any outcome at most "
+            f"{odds_text(worst)} times (e^epsilon) as likely, plus delta."
+        )
+
+    def _details(self) -> str:
+        """Return what an expert needs besides."""
+        alone = ONE_RUN in self.warnings
+        parts = [
+            f"For experts. Neighbouring data sets: {self.adjacency}; replacing one unit by another "
+            "touches two and counts as a group of two.",
             f"The number covers {self.covers}.",
             f"It was obtained by {_BOUND.get(self.accountant, self.accountant)}.",
             self._budget_sentence(),
             _NOISE_SENTENCE[self.noise],
-            "".join(f"Warning: {said}. " for said in self.warnings if said != ONE_RUN).rstrip(),
+            "Each fit of a grid search is one more, unless all share one ledger (ledger=, or "
+            "ledger in [privacy])."
+            if alone
+            else "",
             self._provenance(),
         ]
         return " ".join(part for part in parts if part)
@@ -156,10 +193,9 @@ class Statement:
             return f"For this very data, the releases{about} cost {claim}."
         if self.kind == "sanitised":
             return (
-                f"The releases{about} {are} differentially private ex post with {claim}: this "
-                "number was computed from the data and is itself one of the releases. In the "
-                f"worst case over all data, epsilon = {epsilon_text(self.worst_case_epsilon)} at "
-                "that delta."
+                f"The releases{about} {are} differentially private ex post with {claim}, a "
+                "released function of the data; in the worst case over all data, "
+                f"epsilon = {epsilon_text(self.worst_case_epsilon)} at that delta."
             )
         empty = "" if self.entries else " Nothing was released under this ledger yet."
         return (
