@@ -172,6 +172,6 @@ def test_no_damage_raises_anything_but_our_own_error(tmp_path, compressed, blows
 
 @pytest.mark.data
 def test_usps_is_usps(data_dir):
-    data = load_npz(data_dir / "usps" / "usps_7291_2007.npz", classes=10)
+    data = load_npz(data_dir / "usps" / "usps_7291_2007.npz", classes=10, range=[0, 1])
     assert (len(data.train), len(data.test), data.image_shape) == (7291, 2007, (16, 16))
     assert 0 <= data.X.min() < data.X.max() <= 1
