@@ -409,3 +409,27 @@ def test_a_pool_that_begins_in_silence_is_heard_after_it():
         list(pool.map(log.error, ["public"] * 100))
     log.removeHandler(handler)
     assert heard == ["public"] * 100
+
+
+class Dying:
+    def __del__(self):
+        raise RuntimeError("c4n4ry of a finaliser")
+
+
+def fails(done):
+    raise RuntimeError("c4n4ry of a callback")
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_what_a_pool_does_beside_private_work_is_silent_too(older, caplog, capfd):
+    """Callbacks run in the pool's thread after the work; their errors would be logged there."""
+    with ThreadPoolExecutor(1) as pool:
+        if older:
+            pool.submit(int).result()
+        with quiet():
+            done = pool.submit(threading.Event().wait, 0.1)
+            done.add_done_callback(lambda _: print("c4n4ry"))
+            done.add_done_callback(fails)
+            if not older:
+                pool.submit(lambda dying: None, Dying())
+    assert "c4n4ry" not in "".join(capfd.readouterr()) + caplog.text

@@ -7,7 +7,6 @@ the calling thread. Only a worker process that runs nothing else gives up its de
 
 from __future__ import annotations
 
-import concurrent.futures.thread
 import ctypes
 import logging
 import os
@@ -16,7 +15,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from functools import cache, partial, wraps
 from typing import Any, NoReturn, TextIO
@@ -136,7 +135,8 @@ def _guard_all() -> None:
     ):
         _guard(owner, name, _nothing)
     _guard(threading.Thread, "start", _start_silent)
-    _guard(ThreadPoolExecutor, "submit", _submit_silent)
+    _guard_submit()
+    _guard(Future, "add_done_callback", _call_back_silent)
     _guard(subprocess.Popen, "_get_handles", _handles_to_nowhere)
     if warnings.filters[:1] != [_UNHEARD]:  # others may have put theirs before it
         with suppress(ValueError):
@@ -194,13 +194,10 @@ def _with_original(instead: Callable[..., Any]) -> Callable[..., Any]:
 @_with_original
 def _start_silent(start: Callable[..., None], thread: threading.Thread) -> None:
     """Start a thread that is silent until it ends, also if it fails."""
-    run, of_pool = thread.run, _serves_a_pool(thread)
+    run = thread.run
 
     def silently() -> None:
         del thread.run
-        if of_pool:
-            run()  # it may live on after the silence; what is submitted in silence is done in it
-            return
         _mine.depth = 1
         run()
 
@@ -208,25 +205,48 @@ def _start_silent(start: Callable[..., None], thread: threading.Thread) -> None:
     start(thread)
 
 
-def _serves_a_pool(thread: threading.Thread) -> bool:
-    """Tell whether a thread only does what is submitted to it: its pool begins it with nothing."""
-    target = getattr(thread, "_target", None)
-    given: tuple[Any, ...] = getattr(thread, "_args", ())
-    plain = getattr(concurrent.futures.thread, "_worker", None)
-    return plain is not None and target is plain and len(given) == 4 and given[2] is None
+def _guard_submit() -> None:
+    """Do a pool's work as silently as the thread that submits it, however its own threads began.
+
+    A thread that private work began stays silent for the rest: for callbacks and finalisers.
+    """
+    submit: Any = ThreadPoolExecutor.submit
+    if hasattr(submit, "guarded"):
+        return
+
+    @wraps(submit)
+    def guard(pool: Any, work: Any, /, *args: Any, **more: Any) -> Any:
+        silent = _silent()
+
+        def alike() -> Any:
+            with quiet() if silent else _heard():
+                return work(*args, **more)
+
+        return submit(pool, alike)
+
+    guard.guarded = True  # type: ignore[attr-defined]
+    ThreadPoolExecutor.submit = guard  # type: ignore[method-assign]
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Let a thread be heard for a while that was begun in silence."""
+    depth, _mine.depth = getattr(_mine, "depth", 0), 0
+    try:
+        yield
+    finally:
+        _mine.depth = depth
 
 
 @_with_original
-def _submit_silent(
-    submit: Callable[..., Any], pool: Any, work: Any, /, *args: Any, **more: Any
-) -> Any:
-    """Run work in silence in a pool's thread, which may be older than the silence."""
+def _call_back_silent(add: Callable[..., None], future: Any, work: Any) -> None:
+    """Call back in silence, whatever thread does it; the pool would log what that raises."""
 
-    def silently() -> Any:
-        with quiet():
-            return work(*args, **more)
+    def silently(done: Any) -> None:
+        with quiet(), suppress(Exception):
+            work(done)
 
-    return submit(pool, silently)
+    add(future, silently)
 
 
 @_with_original
