@@ -107,6 +107,13 @@ def test_teachers_of_masks_answer_in_codes_and_failures_say_the_centre(monkeypat
     spoke = np.isfinite(codes).all(axis=(1, 2))
     assert spoke.sum() == 1
     assert np.array_equal(codes[spoke][0], np.tile(masks[0].ravel() - 0.5, (3, 1)))
+    odd = (masks + 0.5, np.full((4, 4), np.nan), np.full((4, 4), 1e30), [[1], [2, 3]], None)
+    for mask in (odd[0][0], *odd[1:]):  # left out by itself, without a word, warnings included
+        more = ([*scans, scans[0]], [*masks, mask], np.zeros(7, dtype=np.int64))
+        found = answering.ask_for_codes(
+            square, more, scans[:3], encode=encode, limits=limits, **sizes
+        )
+        assert np.array_equal(found, codes, equal_nan=True)
     with pytest.raises(InvalidArgument, match="rehearsal"):
         answering.ask_for_codes(
             lambda *given: 1 / 0, records, scans[:3], encode=encode, limits=limits, **sizes

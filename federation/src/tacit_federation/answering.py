@@ -137,7 +137,9 @@ def ask_for_codes(
     coded, size = encode.codec.shape, encode.n_classes
     masks = read_stack(y, coded if size == 2 else coded[1:], name="y")
     fits, scans = are_classes(masks, size), read_stack(X, inputs.shape[1:], name="X")
-    rows = _sharded(scans, masks.astype(np.int64), fits, groups, n_teachers, key)
+    with np.errstate(invalid="ignore"):  # what is no class is left out, without a warning
+        classes = masks.astype(np.int64)
+    rows = _sharded(scans, classes, fits, groups, n_teachers, key)
     made_up, shape = (inputs > np.median(inputs)).astype(np.int64), (len(inputs), length)
     if masks.ndim < inputs.ndim:  # scans with channels in front
         made_up = made_up[:, 0]
